@@ -122,11 +122,11 @@ constexpr const char* kFooter =
     R"(reprieve run [options] -- LAUNCHER ARGUMENTS...
 
 Starts a launcher, or any program, and sees to it that a notice of its end reaches the ranks as one: SIGTERM,
-SIGINT, SIGHUP, SIGUSR1, SIGUSR2 and SIGURG to `reprieve run` (or to its process group), a deadline, or a file
-DIR/PREEMPT in the checkpoint directory. The launcher itself gets none of these: mpirun would kill the ranks within seconds of a SIGTERM,
-and return 1. A notice that comes before the ranks are ready is kept until they are. All this ends the command as well:
-whoever sent it starts it again. A notice that only a rank got (its node is taken away) is answered by a restart, with
---restarts.
+SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM and SIGURG to `reprieve run` (or to its process group), a
+deadline, or a file DIR/PREEMPT in the checkpoint directory. The launcher itself gets none of these: mpirun would
+kill the ranks within seconds of a SIGTERM, and return 1. A notice that comes before the ranks are ready is kept
+until they are. All this ends the command as well: whoever sent it starts it again. A notice that only a rank got
+(its node is taken away) is answered by a restart, with --restarts.
 
 On a terminal: Ctrl-C asks the run to save and leave, a second one says what would be lost, a third ends it at once.
 

@@ -160,6 +160,8 @@ Json to_json(const RunStatus& status, TimePoint now) {
                           {"memory_bytes", status.local->memory()},
                           {"time", time_or_null(status.local->time)},
                           {"partners", status.local->has_partners},
+                          {"partner_step", or_null(status.local->partner_step)},
+                          {"partner_time", time_or_null(status.local->partner_time)},
                           {"directory", status.local_directory.string()}};
   }
   json["at_risk_s"] = seconds_or_null(status.at_risk(now));
@@ -229,9 +231,11 @@ void look_at_local(RunStatus& status) {
     for (const LocalListEntry& entry : list_local(status.local_directory, status.directory)) {
       has_any = has_any || (entry.is_of_directory && entry.copy);
       if (entry.is_of_directory && entry.is_complete() && (!status.local || entry.step() > status.local->step)) {
-        const bool has_partners = entry.partner_parts > 0 || (status.local && status.local->has_partners);
-        const std::uint64_t bytes = status.local ? status.local->bytes : entry.size_bytes;
-        status.take({entry.step(), bytes, entry.time(), has_partners});
+        LocalState copy = status.local.value_or(LocalState{0, entry.size_bytes, std::nullopt});
+        copy.has_partners = copy.has_partners || entry.partner_parts > 0;
+        copy.step = entry.step();
+        copy.time = entry.time();
+        status.take(copy);
       }
     }
     if (!has_any && status.host == core::host_name()) {
@@ -300,13 +304,21 @@ std::string details_of(const RunStatus& run, TimePoint now) {
   return text;
 }
 
+std::string partner_text(const LocalState& local) {
+  if (local.has_partners || !local.partner_step) {
+    return local.has_partners ? ", on partner nodes too" : "";
+  }
+  return fmt::format("; on partner nodes that of step {}{}", *local.partner_step,
+                     local.partner_time ? ", " + human_age(*local.partner_time) + " old" : "");
+}
+
 /// What the memory of the nodes holds of it.
 std::string local_text(const RunStatus& run, TimePoint now) {
   const LocalState& local = *run.local;
   std::string text =
       fmt::format("{}: node-local copy of step {}{}, {} of memory in {}{}", short_name(run.directory), local.step,
                   local.time ? ", " + human_age(*local.time) + " old" : "", core::size_text(local.memory()),
-                  core::escaped(run.local_directory.string()), local.has_partners ? ", on partner nodes too" : "");
+                  core::escaped(run.local_directory.string()), partner_text(local));
   if (const auto risk = run.at_risk_with_nodes(now)) {
     return text + fmt::format("; if {} lost, {} of work is at risk",
                               local.has_partners ? "a node and its partner are" : "a node is",

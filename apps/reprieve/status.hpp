@@ -88,9 +88,12 @@ struct LocalState {
   std::uint64_t bytes = 0;  ///< of one copy, of all ranks
   std::optional<TimePoint> time;
   bool has_partners = false;  ///< each part lies on another host too
+  /// The newest copy of which that is true, if it is an older one.
+  std::optional<std::uint64_t> partner_step{};
+  std::optional<TimePoint> partner_time{};
 
-  /// Two copies take turns, on partners as well.
-  [[nodiscard]] std::uint64_t memory() const { return bytes * (has_partners ? 4 : 2); }
+  /// Two copies take turns, on partners as well. A third one is taken while one is on its way to the partners.
+  [[nodiscard]] std::uint64_t memory() const { return bytes * (has_partners ? 4 : partner_step ? 5 : 2); }
 };
 
 struct RunStatus {

@@ -490,7 +490,10 @@ void Timeline::on(const events::LocalCopies& event) {
   history_.local_copies_s.push_back(event.seconds);
   if (event.step) {
     const auto taken = core::time_of_event(event.taken);
-    status_.take(LocalState{*event.step, event.bytes, taken, event.partner});
+    const bool is_older = event.partner_step && !event.partner;
+    status_.take(LocalState{*event.step, event.bytes, taken, event.partner,
+                            is_older ? event.partner_step : std::nullopt,
+                            is_older ? core::time_of_event(event.partner_taken) : std::nullopt});
   }
   const std::size_t start = report_.starts.size() - 1;
   if (report_.local_copies.empty() || report_.local_copies.back().start != start) {

@@ -110,8 +110,9 @@ struct TerminationConfig {
   /// `total_run_calls()`.
   std::function<std::uint64_t()> step_fn;
 
-  /// Signals that are a notice. Their previous handlers are still called. Open: SIGTERM and SIGUSR1, under PBS and LSF
-  /// SIGUSR2 and SIGXCPU as well.
+  /// Signals that are a notice. Their previous handlers are still called, and those that are installed later. Open:
+  /// SIGTERM and SIGUSR1; where the program has no handler for them, SIGUSR2 and SIGXCPU as well, under Slurm and LSF
+  /// SIGINT too. Children that are forked do not act on them, unless the child, its parent or the rank sends them.
   std::optional<std::vector<int>> signals;
   /// Exit code that means "saved, start me again"; 2 to 125 or 143, not one that launchers use by themselves (1, 110,
   /// 126, 127). Open: 42; 143 on GCE.

@@ -266,7 +266,9 @@ struct LocalCopies {
   std::string taken{};   ///< UTC
   Count bytes = 0;       ///< of one copy, of all ranks
   bool partner = false;  ///< each part lies on another host too
-  REPRIEVE_EVENT("local_copies", count, seconds, step, taken, bytes, partner)
+  Step partner_step{};   ///< of the newest of which that is true
+  std::string partner_taken{};
+  REPRIEVE_EVENT("local_copies", count, seconds, step, taken, bytes, partner, partner_step, partner_taken)
 };
 
 struct LocalCopyFailed {

@@ -48,14 +48,14 @@ Platform platform_by_variables() {
 void watch_first_signals(const TerminationConfig& config, bool read_environment) {
   const auto outside = read_environment ? signals_in_environment() : std::nullopt;
   const auto platform = config.platform.value_or(Platform::other);
-  watch_signals(outside ? *outside : config.signals.value_or(termination::signals_of(platform)));
+  watch_signals(outside ? *outside : config.signals.value_or(termination::free_signals_of(platform)));
 }
 
 }  // namespace
 
 void watch_signals() {
   const auto named = signals_in_environment();
-  watch_signals(named ? *named : termination::signals_of(platform_by_variables()));
+  watch_signals(named ? *named : termination::free_signals_of(platform_by_variables()));
 }
 
 void unwatch_signals() noexcept { termination::uninstall_signal_handler(); }

@@ -171,7 +171,7 @@ TerminationConfig preset(const PlatformInfo& where) {
   TerminationConfig config;
   config.platform = where.platform;
   config.device = where.device;
-  config.signals = termination::signals_of(where.platform);
+  config.signals = termination::free_signals_of(where.platform);
   config.grace_period = grace_of(traits, where.device);
   config.restart_code = traits.restart_code;
   config.metadata = traits.metadata;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Node-local copies: the state in the memory of the nodes, for the crash that is not the end of the job.
 //
-// 1. At a step boundary all ranks agree how the copy before has ended. If it is complete on all of them, and at their
-//    partners, the slot of the one before that is free: each rank has two. If a rank is still at work, this copy is
-//    left out. If one has failed, its slot is written again, and the older copy stays.
+// 1. At a step boundary all ranks agree how the copy before has ended. If it is complete on all of them, the slot of
+//    the one before that is free: two slots take turns. If a rank is still at work, this copy is left out. If one has
+//    failed, its slot is written again, and the older copy stays.
 // 2. Rank 0 gives the copy the identity that a save would have: directory, run, save; and number, step and time.
 //    The file is laid out as for a save, but not made.
 // 3. Every rank takes the commit record of its slot away, and copies its part of the state there. The
@@ -12,6 +12,8 @@
 //    complete when all of its parts have their commit records (local_finish.cpp).
 // 5. With partners, the complete part goes to a rank of another host too (local_transfer.cpp), in pieces at the
 //    boundaries of the next steps, which makes the same file there. A partner that has no room for it is no failure.
+// 6. A copy that is still on its way keeps its slot, and the copy before keeps the other one: the partners have that
+//    one alone. Newer copies go to a third slot, which is never sent, if there is room for it.
 //
 // So at every moment all parts of one copy that is complete are there, from the end of the first one on. A rank that
 // dies at any point takes nothing away from the copy before.
@@ -45,6 +47,7 @@ constexpr std::chrono::milliseconds kLongestWaitAtEnd{5'000};
 constexpr std::size_t kTableBytes = std::size_t{32} << 10U;
 /// The log reports a complete copy so often, at most; and each of the first ones.
 constexpr std::chrono::seconds kNewsInterval{60};
+constexpr std::size_t kUnsentSlot = kLocalSlots - 1;
 
 std::string read_domains(const std::string& file) {
   constexpr std::size_t kMostDomainBytes = std::size_t{16} << 20U;
@@ -70,7 +73,9 @@ bool is_first_of_host(const cluster::Communicator& comm) {
 
 /// How the copy before has ended; the worst of all ranks counts. While one is at work its slot must not change,
 /// whatever has failed elsewhere.
-enum class LocalCopies::Last : std::int64_t { none, complete, without_partner, failed, at_work };
+enum class LocalCopies::Last : std::int64_t { none, complete, failed, at_work };
+/// The same for the copy that went to the partners.
+enum class LocalCopies::Sent : std::int64_t { complete, refused, under_way };
 
 LocalOwner LocalOwner::of(CheckpointManager::Impl& manager) {
   const auto own = [&] {
@@ -186,9 +191,9 @@ void LocalCopies::advance() {
 
 /// The partner waits for an offer: what fails on this rank alone becomes one of nothing.
 void LocalCopies::send_part() {
-  const auto slot = static_cast<int>(next_);
+  const auto slot = static_cast<int>(slot_);
   try {
-    transfer_->send(task_->outcome() ? nullptr : slots_[next_], slot);
+    transfer_->send(task_->outcome() ? nullptr : slots_.at(slot_), slot);
   } catch (const StorageError& error) {
     core::log::warning("a node-local copy cannot be sent: {}", error.what());
     transfer_->send(nullptr, slot);
@@ -198,16 +203,13 @@ void LocalCopies::send_part() {
 }
 
 LocalCopies::Last LocalCopies::look_at_last() const {
-  if (emergency_save_->is_at_work() || is_under_way() || (task_ && !task_->done())) {
+  if (emergency_save_->is_at_work() || (task_ && !task_->done())) {
     return Last::at_work;
   }
   if (last_has_failed_ || (task_ && task_->outcome())) {
     return Last::failed;
   }
-  if (!task_) {
-    return Last::none;
-  }
-  return transfer_ && !transfer_->partner_has_it() ? Last::without_partner : Last::complete;
+  return task_ ? Last::complete : Last::none;
 }
 
 /// Step 1. False if a rank is still at work.
@@ -217,24 +219,41 @@ bool LocalCopies::settle_last() {
   if (worst == Last::at_work) {
     return false;
   }
+  settle_transfer();
   if (worst == Last::failed) {
     const core::Outcome outcome = task_ ? task_->outcome() : core::Outcome();
     task_.reset();
     last_has_failed_ = false;
     manager_.comm.agree(outcome, kTaking);  // and the slot is written again
   }
-  if (worst == Last::without_partner) {
-    report_missing_partner();
-  }
-  if (worst == Last::complete || worst == Last::without_partner) {
+  if (worst == Last::complete) {
     task_.reset();
-    next_ = 1 - next_;
+    if (slot_ == next_) {
+      next_ = 1 - next_;
+    }
     if (++completed_ == 1 && is_first_of_host(manager_.comm)) {
       place_.remove_left_overs(owner_.launch);
     }
-    report_complete(worst == Last::complete && transfer_ != nullptr);
+    report_complete();
   }
   return true;
+}
+
+/// Once the part of this rank is complete on every rank, it can be sent.
+void LocalCopies::settle_transfer() {
+  if (!is_sending_) {
+    return;
+  }
+  advance();
+  const Sent mine = is_under_way() ? Sent::under_way : transfer_->partner_has_it() ? Sent::complete : Sent::refused;
+  const auto worst = static_cast<Sent>(manager_.comm.max(static_cast<std::int64_t>(mine), kTaking));
+  is_sending_ = worst == Sent::under_way;
+  if (worst == Sent::refused) {
+    report_missing_partner();
+  }
+  if (worst == Sent::complete) {
+    at_partner_ = sent_;
+  }
 }
 
 /// Step 2, the identity: the same on every rank.
@@ -286,12 +305,12 @@ bool LocalCopies::has_lost_files() {
   return manager_.comm.max(mine ? 1 : 0, kTaking) != 0;
 }
 
-/// For a part of that size, in the slot of the next copy. Until a copy is complete, for the second slot too: with one
-/// alone the first copy would stay the only one. What other launches left is removed before the second one is taken.
-bool LocalCopies::has_room(std::size_t part) {
-  const auto lacking = [&](const std::shared_ptr<storage::PartSlot>& slot) {
-    const std::size_t kept = slot ? slot->capacity() + kTableBytes : 0;
-    return part > kept ? (part - kept) * (1 + kept_.size()) : 0;
+/// For a part of that size, in that slot. Until a copy is complete, for the second slot too: with one alone the first
+/// copy would stay the only one. What other launches left is removed before the second one is taken.
+bool LocalCopies::has_room(std::size_t part, std::size_t slot) {
+  const auto lacking = [&](std::size_t of) {
+    const std::size_t has = slots_.at(of) ? slots_.at(of)->capacity() + kTableBytes : 0;
+    return part > has ? (part - has) * (of == kUnsentSlot ? 1 : 1 + kept_.size()) : 0;
   };
   const auto available = [this](bool without_left_overs) {
     core::AvailableMemory found = core::available_memory();
@@ -302,10 +321,13 @@ bool LocalCopies::has_room(std::size_t part) {
     return found;
   };
   const auto fits = [&](std::size_t bytes, bool without_left_overs) {
-    return copies_fit(manager_.comm, bytes, kTaking, !lacks_room_, [&] { return available(without_left_overs); });
+    const bool is_said = !lacks_room_ && slot != kUnsentSlot;
+    return copies_fit(manager_.comm, bytes, kTaking, is_said, [&] { return available(without_left_overs); });
   };
-  lacks_room_ =
-      !fits(lacking(slots_[next_]), false) || (completed_ == 0 && !fits(lacking(slots_[0]) + lacking(slots_[1]), true));
+  if (slot == kUnsentSlot) {
+    return fits(lacking(slot), false);
+  }
+  lacks_room_ = !fits(lacking(slot), false) || (completed_ == 0 && !fits(lacking(0) + lacking(1), true));
   return !lacks_room_;
 }
 
@@ -338,10 +360,11 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
   writer.plan_in_memory(manager_.checkpoint.registry(), metadata);
   std::vector<storage::WriteItem> items = std::move(writer.items());
 
-  std::shared_ptr<storage::PartSlot>& slot = slots_[next_];
-  if (!has_room(storage::PartSlot::bytes_for(items) + kTableBytes)) {
+  const std::size_t number = is_sending_ ? kUnsentSlot : next_;
+  if (!has_room(storage::PartSlot::bytes_for(items) + kTableBytes, number)) {
     return false;
   }
+  std::shared_ptr<storage::PartSlot>& slot = slots_.at(number);
   std::optional<storage::StructureImage> image;
   comm.on_chief(
       [&] {
@@ -351,12 +374,12 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
       },
       kTaking);
   storage::PartName name{name_copy(metadata, image ? image->commit_record.structure_digest : 0), comm.rank()};
-  saves_.at(next_) = name.copy.save.save;
+  saves_.at(number) = name.copy.save.save;
   comm.agree(core::capture([&] {
                task_.reset();
                if (!slot) {
                  slot = std::make_shared<storage::PartSlot>(
-                     directory_, NodeDirectory::part_name(owner_.launch, comm.rank(), static_cast<int>(next_)));
+                     directory_, NodeDirectory::part_name(owner_.launch, comm.rank(), static_cast<int>(number)));
                }
                slot->copy(items);
              }),
@@ -365,9 +388,12 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
                      image = std::make_shared<std::optional<storage::StructureImage>>(std::move(image))] {
     slot->complete(*items, name, std::move(*image));
   };
+  slot_ = number;
   comm.agree(core::capture([&] { task_.emplace(work); }), kTaking);
-  if (transfer_) {
+  if (transfer_ && !is_sending_) {
     transfer_->begin();
+    is_sending_ = true;
+    sent_ = last_;
   }
   return true;
 }
@@ -388,15 +414,23 @@ void LocalCopies::report_failure(const Error& error) noexcept {
 }
 
 /// There can be some in each second. What one costs is the mean of all.
-void LocalCopies::report_complete(bool with_partner) {
+void LocalCopies::report_complete() {
   const auto now = std::chrono::steady_clock::now();
   if ((completed_ & (completed_ - 1)) != 0 && now < told_ + kNewsInterval) {
     return;
   }
   told_ = now;
-  const std::chrono::system_clock::time_point taken{std::chrono::microseconds(last_.time_us)};
-  manager_.record(events::LocalCopies{completed_, blocked_.count() / static_cast<double>(taken_), last_.step,
-                                      core::event_time(taken), last_.bytes, with_partner});
+  const auto text = [](const Taken& copy) {
+    return core::event_time(std::chrono::system_clock::time_point(std::chrono::microseconds(copy.time_us)));
+  };
+  events::LocalCopies event{completed_,  blocked_.count() / static_cast<double>(taken_),
+                            last_.step,  text(last_),
+                            last_.bytes, at_partner_.time_us == last_.time_us};
+  if (at_partner_.time_us != 0) {
+    event.partner_step = at_partner_.step;
+    event.partner_taken = text(at_partner_);
+  }
+  manager_.record(event);
 }
 
 /// Once: it stays so.
@@ -415,13 +449,14 @@ void LocalCopies::leave_mpi() noexcept {
     CheckpointManager::Impl::tell([&] { wait(std::min(kLongestWaitAtEnd, manager_.comm.timeout())); });
   }
   transfer_.reset();
+  is_sending_ = false;
 }
 
 void LocalCopies::forget_older_than(std::uint64_t save) noexcept {
   CheckpointManager::Impl::tell([&] {
     const bool is_at_work = task_ && !task_->done();
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-      if (slots_.at(slot) && saves_.at(slot) < save && !(is_at_work && slot == next_)) {
+      if (slots_.at(slot) && saves_.at(slot) < save && !(is_at_work && slot == slot_)) {
         slots_.at(slot)->make_void();
       }
     }

@@ -69,6 +69,7 @@ class [[gnu::visibility("hidden")]] LocalCopies {
 
  private:
   enum class Last : std::int64_t;
+  enum class Sent : std::int64_t;
   /// The report about a complete copy. Known to rank 0.
   struct Taken {
     std::uint64_t step = 0;
@@ -77,16 +78,17 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   };
 
   [[nodiscard]] Last look_at_last() const;
+  void settle_transfer();
   void send_part();
   void wait(std::chrono::milliseconds limit);
   [[nodiscard]] bool settle_last();
   [[nodiscard]] storage::FileMetadata agree_on_metadata(const CheckpointManager::SaveRequest& request);
   [[nodiscard]] storage::LocalCopy name_copy(const storage::FileMetadata& metadata, std::uint64_t layout_digest);
   [[nodiscard]] bool copy(const CheckpointManager::SaveRequest& request);
-  [[nodiscard]] bool has_room(std::size_t part);
+  [[nodiscard]] bool has_room(std::size_t part, std::size_t slot);
   void report_failure(const Error& error) noexcept;
   void report_missing_partner();
-  void report_complete(bool with_partner);
+  void report_complete();
   void find_partners();
 
   CheckpointManager::Impl& manager_;
@@ -94,12 +96,14 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   NodeDirectory place_;
   core::Directory directory_;
   storage::LayoutCache layout_;  ///< of its own: that of a save in the background must not change under it
-  std::array<std::shared_ptr<storage::PartSlot>, 2> slots_;
-  std::array<std::uint64_t, 2> saves_{};  ///< whose copies they hold, as `SaveIdentity::save`
-  std::size_t next_ = 0;                  ///< the slot that the next copy goes to
+  std::array<std::shared_ptr<storage::PartSlot>, kLocalSlots> slots_;
+  std::array<std::uint64_t, kLocalSlots> saves_{};  ///< whose copies they hold, as `SaveIdentity::save`
+  std::size_t next_ = 0;                            ///< which of the two slots that take turns is next
+  std::size_t slot_ = 0;                            ///< the slot of the last copy
   std::optional<core::BackgroundTask> task_;
   std::shared_ptr<EmergencySave> emergency_save_;
   std::unique_ptr<LocalTransfer> transfer_;  ///< null without partners, and when MPI has ended
+  bool is_sending_ = false;                  ///< on some rank, as of the last agreement; the same on every rank
   std::vector<int> kept_;                    ///< this rank keeps their parts
   std::uint64_t completed_ = 0;
   std::uint64_t failures_ = 0;
@@ -107,6 +111,8 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   bool has_reported_missing_partner_ = false;
   bool last_has_failed_ = false;  ///< on another rank; this one's thread continued
   Taken last_;
+  Taken sent_;                                    ///< the last copy that is sent to the partners, or was
+  Taken at_partner_;                              ///< the newest one that is complete there
   std::chrono::steady_clock::time_point told_{};  ///< when a complete copy was reported last
   std::uint64_t taken_ = 0;
   std::chrono::duration<double> blocked_{};  ///< by all of them

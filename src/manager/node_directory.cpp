@@ -269,7 +269,7 @@ std::uint64_t NodeDirectory::left_over_bytes(const std::string& launch) const {
 void NodeDirectory::remove_parts(const std::string& launch, int rank, const std::vector<int>& kept) const noexcept {
   or_log([&] {
     if (const auto place = find()) {
-      for (const int slot : {0, 1}) {
+      for (int slot = 0; slot < kLocalSlots; ++slot) {
         place->remove_file(part_name(launch, rank, slot));
         for (const int other : kept) {
           place->remove_file(partner_part_name(launch, other, slot));
@@ -304,7 +304,7 @@ void NodeDirectory::make_partner_parts_void(const std::string& launch, const std
     return;
   }
   for (const int rank : kept) {
-    for (const int slot : {0, 1}) {
+    for (int slot = 0; slot < kLocalSlots; ++slot) {
       const std::string name = partner_part_name(launch, rank, slot);
       const auto part = place->contains(name) ? look_at(*place, name) : std::nullopt;
       if (part && part->name.copy.save.save < save) {

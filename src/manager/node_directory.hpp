@@ -42,6 +42,10 @@ constexpr auto fields_of(const FoundPart*) {
 /// their own ways. @throws StorageError
 [[nodiscard]] std::uint64_t directory_key(const core::Directory& checkpoints);
 
+/// How many files a rank has for its copies. Two of them take turns. While a copy is on its way to the partners, newer
+/// ones go to the last, which is never sent.
+inline constexpr int kLocalSlots = 3;
+
 /// `<node-local directory>/reprieve-<user>/<id>-<key>-<prefix>/`, for this user alone, or `reprieve-<user>-<random>`
 /// where somebody else has taken that name; in it
 /// `<launch>-<rank>.<slot>.part`, and `<launch>-<rank>.<slot>.partner.part` of ranks of other hosts.

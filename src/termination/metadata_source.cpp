@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "termination/metadata_source.hpp"
 
+#include <strings.h>  // NOLINT: strcasecmp is POSIX
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <ctime>
+#include <exception>
+#include <functional>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -76,11 +81,11 @@ bool takes_machine_away(const std::string& type) {
 
 bool concerns(const Json& event, const std::string& machine) {
   const auto resources = event.find("Resources");
-  if (machine.empty() || resources == event.end() || !resources->is_array()) {
+  if (resources == event.end() || !resources->is_array()) {
     return true;
   }
   return std::any_of(resources->begin(), resources->end(), [&](const Json& name) {
-    return name.is_string() && name.get_ref<const std::string&>() == machine;
+    return name.is_string() && ::strcasecmp(name.get_ref<const std::string&>().c_str(), machine.c_str()) == 0;
   });
 }
 
@@ -123,17 +128,20 @@ std::optional<WallClock::time_point> parse_http_time(const std::string& text) {
   return rest == " GMT" ? time : std::nullopt;
 }
 
-std::optional<Finding> gce_finding(const std::string& maintenance_event, const std::string& preempted) {
-  const std::string maintenance = trimmed(maintenance_event), spot = trimmed(preempted);
+std::optional<Finding> gce_preempted(const std::string& value) {
+  const std::string preempted = trimmed(value);
+  if (preempted != "TRUE" && preempted != "FALSE") {
+    refuse("instance/preempted", preempted);
+  }
+  return preempted == "TRUE" ? std::optional(Finding{"preempted", "the spot machine is preempted", kGceSpotGrace})
+                             : std::nullopt;
+}
+
+std::optional<Finding> gce_maintenance(const std::string& event) {
+  const std::string maintenance = trimmed(event);
   if (maintenance != "NONE" && maintenance != "MIGRATE_ON_HOST_MAINTENANCE" &&
       maintenance != "TERMINATE_ON_HOST_MAINTENANCE") {
     refuse("instance/maintenance-event", maintenance);
-  }
-  if (spot != "TRUE" && spot != "FALSE") {
-    refuse("instance/preempted", spot);
-  }
-  if (spot == "TRUE") {
-    return Finding{"preempted", "the spot machine is preempted", kGceSpotGrace};
   }
   if (maintenance == "TERMINATE_ON_HOST_MAINTENANCE") {
     return Finding{maintenance, maintenance};
@@ -302,7 +310,7 @@ constexpr const char* kLinkLocal = "http://169.254.169.254";
 constexpr int kOk = 200;
 constexpr int kUnauthorized = 401;
 constexpr int kNotFound = 404;
-constexpr HttpLimits kLimits{};
+constexpr HttpLimits kLimits{.connect = milliseconds(3000), .whole = milliseconds(10'000)};  // busy hosts answer late
 /// The first question for scheduled events switches the service on, which takes Azure up to two minutes.
 constexpr HttpLimits kFirstAzureLimits{.connect = milliseconds(2000), .whole = milliseconds(150'000)};
 
@@ -329,6 +337,25 @@ const std::string& body_of(const HttpAnswer& answer, const char* what) {
   return answer.body;
 }
 
+/// The first finding of some questions, in order. One that failed hides none of the others: it is thrown if there is
+/// none.
+std::optional<Finding> first_finding(std::initializer_list<std::function<std::optional<Finding>()>> questions) {
+  std::exception_ptr failure;
+  for (const auto& question : questions) {
+    try {
+      if (auto finding = question()) {
+        return finding;
+      }
+    } catch (const Error&) {
+      failure = failure ? failure : std::current_exception();
+    }
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+  return std::nullopt;
+}
+
 class GceSource : public PolledSource {
  public:
   explicit GceSource(std::string endpoint) : instance_(std::move(endpoint) + "/computeMetadata/v1/instance/") {}
@@ -339,7 +366,8 @@ class GceSource : public PolledSource {
     const auto answers = exchange({HttpRequest{.url = instance_ + "maintenance-event", .headers = {kGceFlavor}},
                                    HttpRequest{.url = instance_ + "preempted", .headers = {kGceFlavor}}},
                                   kLimits, stop);
-    return gce_finding(body_of(answers[0], "maintenance-event"), body_of(answers[1], "preempted"));
+    return first_finding({[&] { return gce_preempted(body_of(answers[1], "preempted")); },
+                          [&] { return gce_maintenance(body_of(answers[0], "maintenance-event")); }});
   }
 
  private:
@@ -358,13 +386,18 @@ class AwsSource : public PolledSource {
       token_.clear();  // it has run out
       answers = ask_with_token(stop);
     }
-    if (answered(answers[0]).status != kNotFound) {  // which means that nothing is planned
-      return aws_instance_action(body_of(answers[0], "spot/instance-action"), WallClock::now());
-    }
-    if (answered(answers[1]).status != kNotFound) {
-      return aws_rebalance(body_of(answers[1], "events/recommendations/rebalance"));
-    }
-    return std::nullopt;
+    using Found = std::optional<Finding>;
+    const auto is_planned = [](const HttpAnswer& answer) { return answered(answer).status != kNotFound; };
+    return first_finding(
+        {[&] {
+           return is_planned(answers[0])
+                      ? Found(aws_instance_action(body_of(answers[0], "spot/instance-action"), WallClock::now()))
+                      : std::nullopt;
+         },
+         [&] {
+           return is_planned(answers[1]) ? Found(aws_rebalance(body_of(answers[1], "events/recommendations/rebalance")))
+                                         : std::nullopt;
+         }});
   }
 
  private:
@@ -397,6 +430,10 @@ class AzureSource : public PolledSource {
     }
     const HttpRequest request{.url = endpoint_ + kAzureEvents, .headers = {kAzureFlavor}};
     const auto answer = exchange(request, std::exchange(asked_, true) ? kLimits : kFirstAzureLimits, stop);
+    if (machine_.empty()) {
+      body_of(answer, "scheduledevents");
+      throw Error(ErrorCode::io, "it does not say the name of this machine: no event is known to be its own");
+    }
     AzureEvents events = azure_events(body_of(answer, "scheduledevents"), machine_, WallClock::now());
     events_ = std::move(events.event_ids);
     return events.finding;

@@ -41,10 +41,12 @@ std::optional<WallClock::time_point> parse_iso_time(const std::string& text);
 /// "Sun, 01 Mar 2026 12:00:00 GMT".
 std::optional<WallClock::time_point> parse_http_time(const std::string& text);
 
-/// GCE: the values of instance/maintenance-event and instance/preempted. A preempted spot machine has 30 s; when the
-/// host goes into maintenance the time depends on the machine, and is left to the configuration.
-/// @throws Error if these are not values of the interface
-std::optional<Finding> gce_finding(const std::string& maintenance_event, const std::string& preempted);
+/// GCE: the value of instance/preempted. A preempted spot machine has 30 s.
+/// @throws Error if it is not a value of the interface
+std::optional<Finding> gce_preempted(const std::string& value);
+/// GCE: the value of instance/maintenance-event. The time depends on the machine, and is left to the configuration.
+/// @throws Error if it is not a value of the interface
+std::optional<Finding> gce_maintenance(const std::string& event);
 
 /// AWS: the body of spot/instance-action. @throws Error if it is not of the published form
 Finding aws_instance_action(const std::string& body, WallClock::time_point now);
@@ -58,7 +60,7 @@ struct AzureEvents {
 };
 
 /// Azure: the body of scheduledevents.
-/// @param machine  name of this machine; events of others do not count. Empty: not known, all count
+/// @param machine  name of this machine, in any case of its letters; events of others do not count
 /// @throws Error if it is not of the published form
 AzureEvents azure_events(const std::string& body, const std::string& machine, WallClock::time_point now);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "termination/notice_sources.hpp"
 
+#include <signal.h>  // NOLINT: signal masks are POSIX, not in <csignal>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -162,6 +164,30 @@ std::unique_ptr<PolledSource> make_deadline_source(DeadlineSettings settings) {
 
 namespace {
 
+/// Finds nothing: its thread keeps the handler of the signals in front of those that are installed later, and lets the
+/// signals through where the program has blocked them in all of its own threads.
+class SignalKeeper : public PolledSource {
+ public:
+  explicit SignalKeeper(std::vector<int> signals) : signals_(std::move(signals)) {}
+  [[nodiscard]] std::string name() const override { return "signal handler"; }
+
+  std::optional<Finding> ask(const std::stop_token& /*stop*/) override {
+    sigset_t watched;
+    sigemptyset(&watched);
+    for (const int signal : signals_) {
+      sigaddset(&watched, signal);
+    }
+    if (pthread_sigmask(SIG_UNBLOCK, &watched, nullptr) != 0) {
+      throw Error(ErrorCode::io, "cannot let signals through");
+    }
+    keep_signal_handler(signals_);
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<int> signals_;
+};
+
 class FunctionSource : public PolledSource {
  public:
   explicit FunctionSource(WatcherFn function) : function_(std::move(function)) {}
@@ -217,6 +243,9 @@ NoticeSources::NoticeSources(const SourceSettings& settings)
       grace_(settings.grace),
       poll_interval_(settings.poll_interval) {
   install_signal_handler(signals_);
+  if (!signals_.empty()) {
+    pollers_.push_back(std::make_unique<Poller>(std::make_unique<SignalKeeper>(signals_), seconds(1)));
+  }
   if (settings.watcher_fn) {
     add(std::make_unique<FunctionSource>(settings.watcher_fn));
   }

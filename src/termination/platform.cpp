@@ -7,12 +7,14 @@
 #include <array>
 #include <csignal>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <system_error>
 #include <utility>
 
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
+#include "termination/signal_flag.hpp"
 
 namespace reprieve::termination {
 
@@ -39,15 +41,12 @@ constexpr std::array kPlatforms{
     PlatformTraits{.platform = Platform::slurm,
                    .name = "slurm",
                    .sign = "SLURM_JOB_ID",
+                   .warnings = {SIGINT},
                    .begin_variable = "SLURM_JOB_START_TIME",
                    .end_variable = "SLURM_JOB_END_TIME",
                    .asks_slurm = true},
-    PlatformTraits{.platform = Platform::pbs,
-                   .name = "pbs",
-                   .sign = "PBS_JOBID",
-                   .has_batch_signals = true,
-                   .wall_time_variable = "PBS_WALLTIME"},
-    PlatformTraits{.platform = Platform::lsf, .name = "lsf", .sign = "LSB_JOBID", .has_batch_signals = true},
+    PlatformTraits{.platform = Platform::pbs, .name = "pbs", .sign = "PBS_JOBID", .wall_time_variable = "PBS_WALLTIME"},
+    PlatformTraits{.platform = Platform::lsf, .name = "lsf", .sign = "LSB_JOBID", .warnings = {SIGINT}},
     PlatformTraits{.platform = Platform::kubernetes,
                    .name = "kubernetes",
                    .sign = "KUBERNETES_SERVICE_HOST",
@@ -154,7 +153,7 @@ MetadataServer find_server_once(const std::vector<MetadataServer>& servers, cons
                                 std::chrono::milliseconds limit) {
   static std::mutex mutex;
   static std::map<std::string, MetadataServer> known;  // NOLINT: a cache
-  std::string key;
+  std::string key = std::to_string(limit.count()) + '\n';
   for (const MetadataServer server : servers) {
     key += metadata_endpoint(server, environment) + ' ' + metadata_server_name(server) + '\n';
   }
@@ -226,14 +225,35 @@ std::vector<MetadataServer> servers_to_probe(const EnvironmentLookup& environmen
   return servers;
 }
 
+namespace {
+
+/// A server that the firmware or the environment names may answer late, on a busy host.
+MetadataServer find_cloud(const EnvironmentLookup& environment, const Firmware& firmware,
+                          std::chrono::milliseconds limit) {
+  constexpr int kMorePatience = 10;
+  const std::vector<MetadataServer> servers = servers_to_probe(environment, firmware);
+  MetadataServer server = find_server_once(servers, environment, limit);
+  const bool is_named = servers.size() == 1 && http_problem().empty();
+  if (server == MetadataServer::none && is_named) {
+    server = find_server_once(servers, environment, limit * kMorePatience);
+    if (server == MetadataServer::none) {
+      core::log::warning(
+          "the {} gives no answer: this machine is not known as one of its cloud. Set REPRIEVE_PLATFORM to {}, or to "
+          "`other`",
+          metadata_server_name(servers.front()), to_string(platform_with(servers.front())->platform));
+    }
+  }
+  return server;
+}
+
+}  // namespace
+
 PlatformInfo find_platform(const EnvironmentLookup& environment, const fs::path& root,
                            std::chrono::milliseconds limit) {
   PlatformInfo info;
   if (auto named = platform_in_environment(environment)) {
     info = std::move(*named);
-  } else if (const auto server =
-                 find_server_once(servers_to_probe(environment, read_firmware(root)), environment, limit);
-             server != MetadataServer::none) {
+  } else if (const auto server = find_cloud(environment, read_firmware(root), limit); server != MetadataServer::none) {
     info.platform = platform_with(server)->platform;
     info.evidence = metadata_server_name(server);
   } else {
@@ -244,12 +264,15 @@ PlatformInfo find_platform(const EnvironmentLookup& environment, const fs::path&
 }
 
 std::vector<int> signals_of(Platform platform) {
-  // SIGUSR1 everywhere: of the two, mpirun and srun hand only this one on to all ranks without ending them.
-  std::vector<int> signals{SIGTERM, SIGUSR1};
-  if (traits_of(platform).has_batch_signals) {
-    signals.push_back(SIGUSR2);
-    signals.push_back(SIGXCPU);
-  }
+  std::vector<int> signals(kUsualWarnings.begin(), kUsualWarnings.end());
+  std::ranges::copy_if(traits_of(platform).warnings, std::back_inserter(signals),
+                       [](int signal) { return signal > 0; });
+  return signals;
+}
+
+std::vector<int> free_signals_of(Platform platform) {
+  std::vector<int> signals = signals_of(platform);
+  std::erase_if(signals, [](int signal) { return !is_notice_everywhere(signal) && is_taken(signal); });
   return signals;
 }
 

@@ -41,8 +41,8 @@ struct PlatformTraits {
   std::array<FirmwareWords, 2> firmware{};
   /// Who announces the end there. A platform with a metadata server is a cloud.
   MetadataServer metadata = MetadataServer::none;
-  /// SIGUSR2 and SIGXCPU are notices as well.
-  bool has_batch_signals = false;
+  /// What its scheduler sends as a warning, besides `kUsualWarnings`.
+  std::array<int, 2> warnings{};
   /// From a notice to the kill, if the notice itself says nothing.
   std::chrono::seconds grace{0};
   /// The same on accelerators, where that is another.
@@ -88,7 +88,14 @@ std::vector<MetadataServer> servers_to_probe(const EnvironmentLookup& environmen
 PlatformInfo find_platform(const EnvironmentLookup& environment, const std::filesystem::path& root,
                            std::chrono::milliseconds limit);
 
-/// The signals that are a notice on a platform.
+/// Warnings of schedulers, as users choose them (`sbatch --signal`, `qsub -notify`, LSF's `-wa`), and of the kernel at
+/// the soft limit of the processor's time. mpirun and srun hand SIGUSR1 on to all ranks without ending them.
+inline constexpr std::array kUsualWarnings{SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
+
+/// The signals that are a notice on a platform, if the program has no use of its own for them. Pure.
 std::vector<int> signals_of(Platform platform);
+
+/// Those of `signals_of` that are everywhere notices or that the program has not taken.
+std::vector<int> free_signals_of(Platform platform);
 
 }  // namespace reprieve::termination

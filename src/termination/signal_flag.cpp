@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <mutex>
+#include <utility>
 
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
@@ -28,23 +30,72 @@ struct Arrival {
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
 
-std::array<Arrival, kSignals> arrivals;           // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-std::array<struct sigaction, kSignals> previous;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-std::array<bool, kSignals> installed{};           // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+/// What the program does at a signal. It may change while the handler runs, so there are two, which take turns.
+struct Previous {
+  std::array<struct sigaction, 2> actions{};
+  std::atomic<const struct sigaction*> action{nullptr};  ///< null: the signal is not watched
+  std::atomic<pid_t> caller{0};                          ///< the thread that is in it
+};
+static_assert(std::atomic<const struct sigaction*>::is_always_lock_free);
+
+/// Of a forked child.
+struct Ancestors {
+  std::atomic<pid_t> parent{0};  ///< 0: this is no forked child
+  std::atomic<pid_t> rank{0};    ///< the first one
+};
+
+std::array<Arrival, kSignals> arrivals;   // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+std::array<Previous, kSignals> previous;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+Ancestors ancestors;                      // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 std::size_t slot(int signal) { return static_cast<std::size_t>(signal); }
 
+bool has_handler(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+/// A handler that was installed later may call the one from before, which is this library's: that must not call it
+/// again.
 void call_previous(int signal, siginfo_t* info, void* context) {
-  const struct sigaction& before = previous[slot(signal)];
-  if ((before.sa_flags & SA_SIGINFO) != 0) {
-    before.sa_sigaction(signal, info, context);
-  } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-    before.sa_handler(signal);
+  Previous& before = previous[slot(signal)];
+  const struct sigaction* const action = before.action.load(std::memory_order_acquire);
+  const pid_t thread = ::gettid();
+  if (action == nullptr || !has_handler(*action) || before.caller.load(std::memory_order_relaxed) == thread) {
+    return;
+  }
+  before.caller.store(thread, std::memory_order_relaxed);
+  if ((action->sa_flags & SA_SIGINFO) != 0) {
+    action->sa_sigaction(signal, info, context);
+  } else {
+    action->sa_handler(signal);
+  }
+  before.caller.store(0, std::memory_order_relaxed);
+}
+
+/// In a forked child, which is no rank of the job: what does not come from its own kin is meant for the rank, which may
+/// still need it. Otherwise the signal does what it would do without this library.
+void on_signal_in_child(int signal, siginfo_t* info, void* context) {
+  const pid_t sender = info->si_code <= 0 ? info->si_pid : 0;
+  const pid_t parent = ::getppid();
+  const bool is_own = sender == 0 || sender == ::getpid() || sender == parent || sender == ancestors.rank;
+  if (!is_own && parent == ancestors.parent) {
+    return;
+  }
+  const struct sigaction* const action = previous[slot(signal)].action.load(std::memory_order_acquire);
+  if (action == nullptr || has_handler(*action)) {
+    call_previous(signal, info, context);
+  } else if (sigaction(signal, action, nullptr) == 0) {
+    ::raise(signal);  // it comes when this handler returns
   }
 }
 
 void on_signal(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;
+  if (ancestors.parent != 0) {
+    on_signal_in_child(signal, info, context);
+    errno = saved_errno;
+    return;
+  }
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);  // the clock of std::chrono::steady_clock
   Arrival& arrival = arrivals[slot(signal)];
@@ -57,61 +108,135 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   errno = saved_errno;
 }
 
-/// In a child that was forked: its signals are its own. It is no rank of the job, so that a SIGTERM to it is no notice,
-/// and must end it as it would have without this library.
-void give_back_in_child() {
-  for (std::size_t signal = 1; signal < kSignals; ++signal) {
-    if (installed[signal]) {
-      sigaction(static_cast<int>(signal), &previous[signal], nullptr);
-      installed[signal] = false;
-      arrivals[signal].time_ns.store(0, std::memory_order_relaxed);
-    }
+/// Guards the installation: a thread keeps the handlers in their place.
+std::mutex& installation() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+void enter_child() {
+  const pid_t parent = ::getppid();
+  pid_t none = 0;
+  ancestors.rank.compare_exchange_strong(none, parent);
+  ancestors.parent = parent;
+  for (Arrival& arrival : arrivals) {
+    arrival.time_ns.store(0, std::memory_order_relaxed);
   }
+  installation().unlock();
 }
 
 void prepare_for_forks() {
-  if (pthread_atfork(nullptr, nullptr, give_back_in_child) != 0) {
-    core::log::warning("children that are forked will not be ended by signals that are watched");
+  const auto lock = [] { installation().lock(); };
+  const auto unlock = [] { installation().unlock(); };
+  if (pthread_atfork(lock, unlock, enter_child) != 0) {
+    core::log::warning("forked children will take the signals of the rank for their own");
   }
 }
 
-void install_one(int signal) {
+bool is_ours(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == on_signal;
+}
+
+/// @throws UsageError
+struct sigaction action_of(int signal) {
   if (signal <= 0 || signal >= kSignals) {
     throw UsageError(fmt::format("{} is not a signal number", signal));
   }
-  if (installed[slot(signal)]) {
+  struct sigaction action {};
+  if (sigaction(signal, nullptr, &action) != 0) {
+    throw UsageError(fmt::format("cannot watch {}: {}", signal_name(signal), std::strerror(errno)));
+  }
+  return action;
+}
+
+void install_one(int signal) {
+  const struct sigaction before = action_of(signal);
+  if (is_ours(before)) {
     return;
   }
   // The handler may run as soon as it is installed, so what it reads is set before.
+  Previous& mine = previous[slot(signal)];
+  struct sigaction& kept = mine.actions[mine.action == &mine.actions[0] ? 1 : 0];
+  kept = before;
+  mine.action.store(&kept, std::memory_order_release);
   struct sigaction action {};
-  if (sigaction(signal, nullptr, &previous[slot(signal)]) != 0) {
-    throw UsageError(fmt::format("cannot watch {}: {}", signal_name(signal), std::strerror(errno)));
-  }
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   if (sigaction(signal, &action, nullptr) != 0) {
     throw UsageError(fmt::format("cannot watch {}: {}", signal_name(signal), std::strerror(errno)));
   }
-  installed[slot(signal)] = true;
+}
+
+/// Which of them have been logged.
+std::array<bool, kSignals>& logged() {
+  static std::array<bool, kSignals> signals{};
+  return signals;
+}
+
+void keep_one(int signal) {
+  const struct sigaction now = action_of(signal);
+  if (is_ours(now) || previous[slot(signal)].action == nullptr) {
+    return;
+  }
+  const bool is_ignored = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_IGN;
+  const bool is_left = is_ignored || !is_notice_everywhere(signal);
+  if (!is_left) {
+    install_one(signal);
+  }
+  if (std::exchange(logged()[slot(signal)], true)) {
+    return;
+  }
+  if (is_ignored) {
+    core::log::warning("{} is no notice any more: the program ignores it now", signal_name(signal));
+  } else if (is_left) {
+    core::log::info("{} is no notice any more: the program has a handler of its own", signal_name(signal));
+  } else {
+    core::log::warning(
+        "another handler was installed for {} and kept it from being a notice: both are called now; call "
+        "reprieve::unwatch_signals() if that is not wanted",
+        signal_name(signal));
+  }
 }
 
 }  // namespace
 
+bool is_taken(int signal) noexcept {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && !is_ours(action) &&
+         (has_handler(action) || action.sa_handler == SIG_IGN);
+}
+
+bool is_notice_everywhere(int signal) noexcept { return signal == SIGTERM || signal == SIGUSR1; }
+
 void install_signal_handler(const std::vector<int>& signals) {
+  const std::lock_guard lock(installation());
   [[maybe_unused]] static const bool once = (prepare_for_forks(), true);
+  ancestors.parent = 0;  // a forked child that watches signals is a process of its own
   for (const int signal : signals) {
     install_one(signal);
   }
 }
 
+void keep_signal_handler(const std::vector<int>& signals) noexcept {
+  const std::lock_guard lock(installation());
+  for (const int signal : signals) {
+    try {
+      keep_one(signal);
+    } catch (const Error& error) {
+      core::log::warning("{}", error.what());
+    }
+  }
+}
+
 void uninstall_signal_handler() noexcept {
+  const std::lock_guard lock(installation());
   for (int signal = 1; signal < kSignals; ++signal) {
-    if (installed[slot(signal)]) {
-      if (sigaction(signal, &previous[slot(signal)], nullptr) != 0) {
-        core::log::warning("cannot give {} back: {}", signal_name(signal), std::strerror(errno));
-      }
-      installed[slot(signal)] = false;
+    const struct sigaction* const action = previous[slot(signal)].action.exchange(nullptr);
+    struct sigaction now {};
+    if (action != nullptr && sigaction(signal, nullptr, &now) == 0 && is_ours(now) &&
+        sigaction(signal, action, nullptr) != 0) {
+      core::log::warning("cannot give {} back: {}", signal_name(signal), std::strerror(errno));
     }
   }
 }

@@ -25,11 +25,24 @@ struct SignalNotice {
   std::chrono::steady_clock::time_point time;  ///< when the first one since the last acknowledgement arrived
 };
 
-/// Installs the handler for each of @p signals that is not watched yet. Not thread-safe.
-/// @throws UsageError for a signal that cannot be caught
+/// SIGTERM and SIGUSR1. Each other one is a notice where the program has no use of its own for it.
+[[nodiscard]] bool is_notice_everywhere(int signal) noexcept;
+
+/// Whether the program needs a signal for itself: its action is neither the default one nor the handler of this
+/// library.
+[[nodiscard]] bool is_taken(int signal) noexcept;
+
+/// Installs the handler for each of @p signals, in front of what the program has installed. In a child that is forked
+/// it acts on what the child, its parent and the rank send alone: a signal to all processes of the job is the rank's.
+/// Thread-safe but for `uninstall_signal_handler`. @throws UsageError for a signal that cannot be caught
 void install_signal_handler(const std::vector<int>& signals);
 
-/// Gives the signals back to the handlers from before. Notices recorded so far stay. Not thread-safe.
+/// Installs it again where the program has put a handler in its place since. A signal that the program ignores now, or
+/// that is not a notice everywhere, is left to it. Logs each signal once. Thread-safe as `install_signal_handler`.
+void keep_signal_handler(const std::vector<int>& signals) noexcept;
+
+/// Gives the signals back to the handlers from before, unless the program has installed newer ones. Notices recorded so
+/// far stay. Not thread-safe.
 void uninstall_signal_handler() noexcept;
 
 /// A watched signal that arrived and is not acknowledged. @p signals limits it to these. Thread-safe.

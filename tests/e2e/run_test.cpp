@@ -160,7 +160,7 @@ TEST_P(RunNoticeBySignal, SavesAndResumes) {
   expect_same_end({.steps = saved + 10});
 }
 INSTANTIATE_TEST_SUITE_P(Signals, RunNoticeBySignal,
-                         ::testing::Values(SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG),
+                         ::testing::Values(SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG, SIGXCPU, SIGALRM),
                          [](const auto& test) { return std::string(::sigabbrev_np(test.param)); });
 
 TEST_F(RunNotice, BySigtermToTheProcessGroup) {

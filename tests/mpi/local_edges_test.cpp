@@ -327,6 +327,12 @@ INSTANTIATE_TEST_SUITE_P(In, LocalEdges, testing::Bool(),
 
 class LocalStates : public LocalTest {
  protected:
+  [[nodiscard]] ManagerOptions with_local_copies() const override {
+    ManagerOptions options = LocalTest::with_local_copies();
+    options.local_partner = hosts_are_played;
+    return options;
+  }
+
   [[nodiscard]] CheckpointManager manage(Checkpoint& checkpoint) const {
     return {MPI_COMM_WORLD, checkpoint, directory, with_local_copies()};
   }
@@ -377,6 +383,46 @@ TEST_P(LocalGrowth, APartnerKeepsPartsThatGrow) {
   }
   hosts_are_played = true;
   grow_and_come_back({10, 200'000, 3, 500'000, 100});
+}
+
+/// A copy that is on its way to the partners for long keeps nobody from the next one, which has a slot of its own.
+TEST_P(LocalStates, ASlowTransferHoldsUpNoCopy) {
+  if (world_size() == 1 || !GetParam()) {
+    GTEST_SKIP() << "partners are for several hosts, and for memory";
+  }
+  hosts_are_played = true;
+  std::vector<double> field(2'000'000);  // many pieces, and hardly a moment to send them in
+  Checkpoint checkpoint;
+  checkpoint.add_per_rank("field", field);
+  CheckpointManager::SaveRequest request;
+  request.number = 0;
+  try {
+    CheckpointManager manager = manage(checkpoint);
+    const auto uses_slot_of_its_own = [&] {
+      MPI_Barrier(MPI_COMM_WORLD);
+      const bool is_used = !part_of(0, manager::kLocalSlots - 1).empty();
+      MPI_Barrier(MPI_COMM_WORLD);
+      return is_used;
+    };
+    while (*request.number < 50 && !uses_slot_of_its_own()) {
+      field.assign(field.size(), static_cast<double>(++*request.number));
+      while (!manager.impl().local_copy(request)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // only until the part before is complete
+      }
+    }
+    EXPECT_TRUE(uses_slot_of_its_own());
+    EXPECT_TRUE(manager.impl().local->is_under_way());
+    manager.impl().local->wait();
+    MPI_Barrier(MPI_COMM_WORLD);
+    throw Crash{};
+  } catch (const Crash&) {
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const std::vector<double> wanted(field.size(), static_cast<double>(*request.number));
+  field.assign(field.size(), 0);
+  CheckpointManager manager = manage(checkpoint);
+  ASSERT_TRUE(manager.restore_or_initialize());
+  EXPECT_EQ(field, wanted);
 }
 
 TEST_P(LocalStates, ARankMayHaveNothingAtAll) {

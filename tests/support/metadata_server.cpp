@@ -65,7 +65,9 @@ ServedReply MetadataServerDouble::answer(const ServedRequest& request) {
   }
   reply.form = form_;
   reply.delay = delay_;
-  reply.status = status_.value_or(reply.status);
+  if (request.target.find(status_of_) != std::string::npos) {
+    reply.status = status_.value_or(reply.status);
+  }
   return reply;
 }
 

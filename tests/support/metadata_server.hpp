@@ -27,8 +27,11 @@ class MetadataServerDouble {
 
   /// All answers take this form, whatever is asked.
   void set_form(ServedReply::Form form, std::chrono::milliseconds delay = {});
-  /// Every request gets this status.
-  void set_status(std::optional<int> status) { set(status_, status); }
+  /// Every request, or each whose target has that in it, gets this status.
+  void set_status(std::optional<int> status, const std::string& of = {}) {
+    set(status_, status);
+    set(status_of_, of);
+  }
 
   /// GCE.
   void set_maintenance_event(const std::string& value) { set(maintenance_event_, value); }
@@ -58,6 +61,7 @@ class MetadataServerDouble {
   ServedReply::Form form_ = ServedReply::Form::proper;
   std::chrono::milliseconds delay_{0};
   std::optional<int> status_;
+  std::string status_of_;
   std::string maintenance_event_ = "NONE";
   std::string preempted_ = "FALSE";
   std::string instance_action_;

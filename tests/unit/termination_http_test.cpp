@@ -164,30 +164,24 @@ TEST(MetadataTime, IsReadInUtc) {
 }
 
 TEST(GceAnswers, NothingPlanned) {
-  EXPECT_FALSE(gce_finding("NONE", "FALSE"));
-  EXPECT_FALSE(gce_finding("NONE\n", "FALSE\n"));
-  EXPECT_FALSE(gce_finding("MIGRATE_ON_HOST_MAINTENANCE", "FALSE")) << "the machine moves, and the job with it";
+  EXPECT_FALSE(gce_preempted("FALSE\n"));
+  EXPECT_FALSE(gce_maintenance("NONE\n"));
+  EXPECT_FALSE(gce_maintenance("MIGRATE_ON_HOST_MAINTENANCE")) << "the machine moves, and the job with it";
 }
 
 TEST(GceAnswers, MaintenanceLeavesTheTimeToTheMachine) {
-  const auto finding = gce_finding("TERMINATE_ON_HOST_MAINTENANCE", "FALSE");
+  const auto finding = gce_maintenance("TERMINATE_ON_HOST_MAINTENANCE");
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->message, "TERMINATE_ON_HOST_MAINTENANCE");
   EXPECT_FALSE(finding->time_left);
 }
 
-TEST(GceAnswers, ASpotMachineHas30Seconds) {
-  for (const char* maintenance : {"NONE", "TERMINATE_ON_HOST_MAINTENANCE"}) {
-    const auto finding = gce_finding(maintenance, "TRUE");
-    ASSERT_TRUE(finding);
-    EXPECT_EQ(finding->time_left, 30s);
-  }
-}
+TEST(GceAnswers, ASpotMachineHas30Seconds) { EXPECT_EQ(gce_preempted("TRUE")->time_left, 30s); }
 
 TEST(GceAnswers, AnythingElseIsAnError) {
-  EXPECT_THROW(gce_finding("", "FALSE"), Error);
-  EXPECT_THROW(gce_finding("NONE", "maybe"), Error);
-  EXPECT_THROW(gce_finding("<html>", "FALSE"), Error);
+  EXPECT_THROW(gce_maintenance(""), Error);
+  EXPECT_THROW(gce_preempted("maybe"), Error);
+  EXPECT_THROW(gce_maintenance("<html>"), Error);
 }
 
 TEST(AwsAnswers, TheActionComesWithATime) {
@@ -275,7 +269,8 @@ TEST(AzureAnswers, WhatHasBegunLeavesNoTime) {
 
 TEST(AzureAnswers, EventsOfOtherMachinesDoNotCount) {
   EXPECT_FALSE(azure(azure_event("A", "Preempt", kSoon, "node-1")).finding);
-  EXPECT_TRUE(azure(azure_event("A", "Preempt", kSoon, "node-1"), "").finding) << "if the own name is not known";
+  EXPECT_FALSE(azure(azure_event("A", "Preempt", kSoon, "node-1"), "").finding);
+  EXPECT_TRUE(azure(azure_event("A", "Preempt", kSoon, "NODE-0")).finding) << "names have no case there";
 }
 
 TEST(AzureAnswers, AnythingElseIsAnError) {

@@ -199,16 +199,15 @@ TEST(Preset, AwsAndAzure) {
 }
 
 TEST(Preset, Slurm) {
-  EXPECT_THAT(*preset_of(Platform::slurm).signals, ElementsAre(SIGTERM, SIGUSR1));
+  EXPECT_THAT(*preset_of(Platform::slurm).signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGINT));
   expect_preset(preset_of(Platform::slurm), MetadataServer::none, 0s, 42);
 }
 
-TEST(Preset, PbsAndLsfWarnWithMoreSignals) {
+TEST(Preset, WarningsOfBatchSystems) {
+  EXPECT_THAT(*preset_of(Platform::pbs).signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU));
+  EXPECT_THAT(*preset_of(Platform::lsf).signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGINT));
   for (const auto platform : {Platform::pbs, Platform::lsf}) {
-    const auto config = preset_of(platform);
-    EXPECT_THAT(*config.signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU));
-    EXPECT_EQ(config.restart_code, 42);
-    EXPECT_EQ(config.grace_period, 0s);
+    expect_preset(preset_of(platform), MetadataServer::none, 0s, 42);
   }
 }
 
@@ -234,7 +233,7 @@ TEST(Preset, AManagerGetsTheCodeAtOnceOrAfterTheHold) {
 
 TEST(Preset, Other) {
   const auto config = preset_of(Platform::other);
-  EXPECT_THAT(*config.signals, ElementsAre(SIGTERM, SIGUSR1));
+  EXPECT_THAT(*config.signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU));
   expect_preset(config, MetadataServer::none, 0s, 42);
   expect_exit(config, leave_together);
 }

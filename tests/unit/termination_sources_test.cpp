@@ -93,6 +93,44 @@ TEST_F(MetadataSource, AzureAcknowledgesAfterTheSave) {
   EXPECT_EQ(server_.acknowledgements()[0], R"({"StartRequests":[{"EventId":"E1"}]})");
 }
 
+TEST_F(MetadataSource, OneQuestionWithoutAnAnswerHidesNoOther) {
+  const auto gce = source("gce", MetadataServer::gce);
+  for (const int status : {404, 429, 503}) {
+    server_.set_maintenance_event("TERMINATE_ON_HOST_MAINTENANCE");
+    server_.set_status(status, "/preempted");
+    EXPECT_TRUE(gce->ask(never_)) << status;
+    server_.set_maintenance_event("NONE");
+    EXPECT_THROW(gce->ask(never_), Error) << status;
+    server_.set_preempted("TRUE");
+    server_.set_status(status, "/maintenance-event");
+    EXPECT_TRUE(gce->ask(never_)) << status;
+    server_.set_preempted("FALSE");
+  }
+  const auto aws = source("aws", MetadataServer::aws);
+  server_.set_rebalance(R"({"noticeTime": "2026-03-01T12:00:00Z"})");
+  server_.set_status(503, "/instance-action");
+  EXPECT_TRUE(aws->ask(never_)->is_hint);
+}
+
+TEST_F(MetadataSource, AzureTakesNoEventForItsOwnWithoutItsName) {
+  const auto azure = source("azure", MetadataServer::azure);
+  server_.set_scheduled_events(R"({"DocumentIncarnation": 2, "Events": [
+      {"EventId": "E1", "EventType": "Preempt", "Resources": ["node-1"], "NotBefore": ""}]})");
+  server_.set_status(500, "/compute/name");
+  EXPECT_THROW(azure->ask(never_), Error);
+  azure->saved();
+  EXPECT_THAT(server_.acknowledgements(), SizeIs(0));
+  server_.set_status(std::nullopt);
+  EXPECT_FALSE(azure->ask(never_));
+}
+
+TEST_F(MetadataSource, AnAnswerMayComeLate) {
+  const auto aws = source("aws", MetadataServer::aws);
+  server_.set_instance_action(R"({"action": "stop"})");
+  server_.set_form(ServedReply::Form::proper, 2500ms);
+  EXPECT_TRUE(aws->ask(never_));
+}
+
 TEST_F(MetadataSource, AServerThatDoesNotAnswerAsItShouldIsAnError) {
   for (const auto& [cloud, server] : std::vector<std::pair<std::string, MetadataServer>>{
            {"gce", MetadataServer::gce}, {"aws", MetadataServer::aws}, {"azure", MetadataServer::azure}}) {

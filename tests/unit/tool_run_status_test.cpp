@@ -75,6 +75,19 @@ Event local_copy(std::chrono::seconds at, int step, std::chrono::seconds taken, 
                 {"partner", with_partner}});
 }
 
+TEST(RunStatus, AnOlderCopyAtThePartnersHasItsOwnAge) {
+  Event copy = local_copy(90s, 140, 80s);
+  copy["partner_step"] = 120;
+  copy["partner_taken"] = core::event_time(kNoon + 30s);
+  const RunStatus run = status({start(0s), ready(10s, 0), copy});
+  ASSERT_TRUE(run.local);
+  EXPECT_FALSE(run.local->has_partners);
+  EXPECT_EQ(run.local->partner_step, 120U);
+  EXPECT_EQ(run.local->partner_time, kNoon + 30s);
+  EXPECT_EQ(run.local->memory(), 5 * 500U);
+  EXPECT_EQ(to_json(run, kNoon + 100s).at("local_copy").at("partner_step"), 120);
+}
+
 TEST(RunStatus, ALocalCopyTakesTheRiskOfACrash) {
   Event begin = start(0s);
   begin["local_directory"] = "/dev/shm";

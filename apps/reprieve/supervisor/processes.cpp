@@ -255,14 +255,14 @@ void stop_ignoring(int signal) {
 SignalQueue::SignalQueue() {
   sigset_t queued;
   sigemptyset(&queued);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG, SIGCHLD}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG, SIGXCPU, SIGALRM, SIGCHLD}) {
     sigaddset(&queued, signal);
   }
   // Blocked first, so that none comes to its default action in between.
   if (::pthread_sigmask(SIG_BLOCK, &queued, &before_) != 0) {
     fail("block signals");
   }
-  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGURG, SIGCHLD}) {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGURG, SIGXCPU, SIGALRM, SIGCHLD}) {
     stop_ignoring(signal);
   }
   // Output into a closed pipe must not end the supervisor while the job runs.

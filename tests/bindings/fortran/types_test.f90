@@ -38,7 +38,7 @@ contains
     type(point), target :: points(3) = [point(1, 1.5), point(2, 2.5), point(3, 3.5)]
     type(reprieve_checkpoint) :: state
 
-    long = 'of a length that is found out'
+    allocate (long, source='of a length that is found out')
     call state%add_replicated('i1', reprieve_view(i1))
     call state%add_replicated('i2', reprieve_view(i2))
     call state%add_replicated('i4', reprieve_view(i4))
