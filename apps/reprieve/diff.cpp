@@ -499,7 +499,7 @@ std::string text_of(const Difference& difference) {
 }
 
 void print_text(const Options& options, const DifferenceReport& report) {
-  std::cout << fmt::format("A  {}\nB  {}\n", options.a.string(), options.b.string());
+  std::cout << fmt::format("A  {}\nB  {}\n", core::escaped(options.a.string()), core::escaped(options.b.string()));
   if (report.differences.empty()) {
     std::cout << fmt::format("equal: {}, {}\n", count_text(report.variables, "variable"),
                              core::size_text(report.bytes));

@@ -13,6 +13,7 @@
 
 #include "command.hpp"
 #include "core/directory.hpp"
+#include "core/log.hpp"
 #include "files.hpp"
 #include "manager/local_finish.hpp"
 #include "reprieve/error.hpp"
@@ -79,7 +80,7 @@ std::string text_of(const DrainResult& result, bool dry_run) {
       return "no node-local copy is newer than the checkpoints";
     case DrainResult::Kind::completed:
       return fmt::format("the node-local copy at step {} {} {}", result.copy->step(),
-                         dry_run ? "would become" : "has become", printable(result.file.string()));
+                         dry_run ? "would become" : "has become", core::escaped(result.file.string()));
     case DrainResult::Kind::incomplete:
       return fmt::format("{}. {}", result.why_incomplete, flushed_text(result.flushed, dry_run));
   }

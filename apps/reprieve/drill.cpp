@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "core/log.hpp"
 #include "diff.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/drill.hpp"
@@ -162,7 +163,7 @@ void print_text(std::ostream& out, const DrillReport& report) {
                        supervisor::signal_lead_s(*costs));
   }
   for (const auto& directory : facts.kept) {
-    out << fmt::format("\nkept: {}\n", directory.string());
+    out << fmt::format("\nkept: {}\n", core::escaped(directory.string()));
   }
   out << fmt::format("\n{}\n", words_of(report.verdict).text);
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "core/directory.hpp"
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
@@ -30,11 +31,11 @@ fs::file_status status_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
-    throw UsageError(path.string() + " does not exist; check the spelling, relative paths start at " +
+    throw UsageError(core::escaped(path.string()) + " does not exist; check the spelling, relative paths start at " +
                      fs::current_path().string());
   }
   if (error) {
-    throw UsageError("cannot look at " + path.string() + ": " + error.message());
+    throw UsageError("cannot look at " + core::escaped(path.string()) + ": " + error.message());
   }
   return status;
 }
@@ -113,11 +114,11 @@ void look_below(const fs::path& directory, int depth, std::set<fs::path>& found)
 void require_file(const fs::path& file) {
   const fs::file_status status = status_of(file);
   if (fs::is_directory(status)) {
-    throw UsageError(file.string() + " is a directory; name one of its checkpoints (`reprieve ls " + file.string() +
-                     "` lists them)");
+    throw UsageError(core::escaped(file.string()) + " is a directory; name one of its checkpoints (`reprieve ls " +
+                     core::escaped(file.string()) + "` lists them)");
   }
   if (!fs::is_regular_file(status)) {
-    throw UsageError(file.string() + " is not a regular file, so it cannot be a checkpoint");
+    throw UsageError(core::escaped(file.string()) + " is not a regular file, so it cannot be a checkpoint");
   }
 }
 
@@ -126,7 +127,8 @@ void require_directory(const fs::path& directory) {
     throw UsageError("DIR is missing: give the directory that holds the checkpoints (--help has examples)");
   }
   if (!fs::is_directory(status_of(directory))) {
-    throw UsageError(directory.string() + " is not a directory; give the one that holds the checkpoints");
+    throw UsageError(core::escaped(directory.string()) +
+                     " is not a directory; give the one that holds the checkpoints");
   }
 }
 
@@ -255,7 +257,7 @@ void print_text(std::ostream& out, const LocalListing& listing) {
                {"AGE", kRight},
                {"STATE"}});
   for (const LocalListEntry& entry : listing.entries) {
-    const std::string owner = entry.is_of_directory ? "this directory" : printable(entry.folder.string());
+    const std::string owner = entry.is_of_directory ? "this directory" : core::escaped(entry.folder.string());
     if (entry.copy) {
       table.add_row({owner, std::to_string(entry.step()), fmt::format("{} of {}", entry.parts, entry.copy->ranks),
                      std::to_string(entry.partner_parts), core::size_text(entry.size_bytes), human_age(entry.time()),
@@ -300,8 +302,8 @@ void for_each_run(const std::vector<fs::path>& tops, const std::function<void(co
   for (const fs::path& top : tops) {
     require_directory(top);
     for (const fs::path& found : run_directories(top)) {
-      const fs::path directory = found.lexically_normal();
-      if (!seen.insert(directory.has_filename() ? directory : directory.parent_path()).second) {  // "run/" is "run"
+      const fs::path directory = core::without_dots(found);
+      if (!seen.insert(directory).second) {
         continue;
       }
       const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));

@@ -56,8 +56,8 @@ struct Entry {
   std::uint64_t number = 0;
   std::uint64_t size_bytes = 0;
   std::optional<storage::FileMetadata> metadata;  ///< nothing if it cannot be read
-  std::optional<bool> valid;                      ///< nothing if the data were not verified
-  std::string problem;                            ///< why it is not valid
+  std::optional<bool> valid;                      ///< nothing if the data were not verified, or cannot be read
+  std::string problem;                            ///< why it is not valid, or not known to be
 };
 
 void verify(Entry& entry) {
@@ -81,6 +81,8 @@ Entry look_at(const CheckpointFile& checkpoint, bool quick) {
     if (!quick) {
       verify(entry);
     }
+  } catch (const StorageError& error) {
+    entry.problem = error.what();  // it may be valid all the same
   } catch (const Error& error) {
     entry.valid = false;
     entry.problem = error.what();
@@ -90,7 +92,7 @@ Entry look_at(const CheckpointFile& checkpoint, bool quick) {
 
 std::string validity_text(const Entry& entry) {
   if (!entry.valid) {
-    return "not checked";
+    return entry.problem.empty() ? "not checked" : "UNREADABLE: " + printable(entry.problem);
   }
   return *entry.valid ? "valid" : "INVALID: " + printable(entry.problem);
 }
@@ -100,7 +102,7 @@ void print_entries(const std::vector<Entry>& entries) {
   Table table(
       {{"FILE"}, {"NUMBER", kRight}, {"STEP", kRight}, {"SIZE", kRight}, {"AGE", kRight}, {"REASON"}, {"STATE"}});
   for (const Entry& entry : entries) {
-    std::vector<std::string> cells{printable(entry.file.filename().string()),
+    std::vector<std::string> cells{core::escaped(entry.file.filename().string()),
                                    std::to_string(entry.number),
                                    "?",
                                    core::size_text(entry.size_bytes),
@@ -119,12 +121,12 @@ void print_entries(const std::vector<Entry>& entries) {
 
 void print_text(const Options& options, const std::vector<Entry>& entries, const LocalListing& local) {
   if (entries.empty()) {
-    std::cout << "no checkpoints in " << options.directory.string() << '\n';
+    std::cout << "no checkpoints in " << core::escaped(options.directory.string()) << '\n';
   } else {
     print_entries(entries);
   }
   for (const auto& file : quarantined_files(options.directory)) {
-    std::cout << "quarantined as corrupt: " << printable(file.filename().string()) << '\n';
+    std::cout << "quarantined as corrupt: " << core::escaped(file.filename().string()) << '\n';
   }
   if (!options.local.empty() || !local.entries.empty()) {
     tool::print_text(std::cout, local);
@@ -264,7 +266,7 @@ int run(const Options& options) {
   if (options.json) {
     print_json(std::cout, {{"file", file.string()}, {"checkpoints", report.checkpoints}, {"arrays", report.arrays}});
   } else {
-    std::cout << printable(file.string()) << ": " << report.checkpoints << " checkpoints with " << report.arrays
+    std::cout << core::escaped(file.string()) << ": " << report.checkpoints << " checkpoints with " << report.arrays
               << " arrays\n";
   }
   return kGood;

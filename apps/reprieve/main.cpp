@@ -13,9 +13,12 @@
 #include <vector>
 
 #include "command.hpp"
+#include "core/directory.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 #include "core/setting.hpp"
 #include "reprieve/error.hpp"
+#include "reprieve/version_details.hpp"
 #include "text.hpp"
 
 namespace {
@@ -121,11 +124,17 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const reprieve::core::StandardDescriptors taken;
   try {
     reprieve::core::log::set_level("warning");
     return parse_and_run(argc, argv);
   } catch (const std::exception& error) {
-    std::cerr << "reprieve: " << error.what() << '\n';
+    std::string text;
+    std::istringstream lines(error.what());
+    for (std::string line; std::getline(lines, line);) {
+      text += reprieve::core::escaped(line) + '\n';  // it may hold a name of somebody else's
+    }
+    std::cerr << "reprieve: " << text;
     return reprieve::tool::kTrouble;
   }
 }

@@ -156,7 +156,7 @@ std::uint64_t total_size(const std::vector<CheckpointFile>& files) {
 void print_text(const Plan& plan, std::uint64_t freed_bytes, const Options& options) {
   const auto print = [](const char* what, const std::vector<CheckpointFile>& files) {
     for (const CheckpointFile& file : files) {
-      std::cout << fmt::format("{:<12}  {}\n", what, printable(file.path.filename().string()));
+      std::cout << fmt::format("{:<12}  {}\n", what, core::escaped(file.path.filename().string()));
     }
   };
   print(options.dry_run ? "would remove" : "removed", plan.remove);

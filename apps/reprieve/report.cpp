@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "command.hpp"
+#include "core/directory.hpp"
 #include "files.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/version.hpp"
@@ -256,7 +257,7 @@ std::vector<RunReport> report_below(const Options& options, TimePoint now) {
 }
 
 [[noreturn]] void refuse_to_write(const fs::path& file, const std::string& problem) {
-  throw StorageError(ErrorCode::io, fmt::format("cannot write {}: {}", printable(file.string()), problem));
+  throw StorageError(ErrorCode::io, fmt::format("cannot write {}: {}", core::escaped(file.string()), problem));
 }
 
 /// Only what an earlier report has written may be written over.
@@ -271,7 +272,7 @@ void require_ours(const fs::path& file, std::string_view marker) {
     std::ifstream(file, std::ios::binary).read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
   }
   if (beginning != marker) {
-    throw UsageError(printable(file.string()) +
+    throw UsageError(core::escaped(file.string()) +
                      " is there already and is not from an earlier report: it is left as it is; name another file, or "
                      "remove it");
   }

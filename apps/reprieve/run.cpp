@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "core/directory.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "core/values.hpp"
@@ -350,7 +351,7 @@ supervisor::SupervisorSettings settings_of(const Options& options) {
   settings.tool = std::filesystem::read_symlink("/proc/self/exe");
   settings.deadline = deadline_of(options);
   if (!options.directory.empty()) {
-    settings.directory = std::filesystem::absolute(options.directory).lexically_normal();
+    settings.directory = core::without_dots(std::filesystem::absolute(options.directory));
   }
   if (!options.run_directory.empty()) {
     settings.run_directory_parent = options.run_directory;

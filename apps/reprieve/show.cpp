@@ -120,7 +120,7 @@ void line(const char* key, const std::string& value) {
 void print_text(const std::filesystem::path& file, const storage::FileIndex& index) {
   const storage::FileMetadata& metadata = index.metadata;
   const auto time = time_of(metadata);
-  std::cout << file.string() << '\n';
+  std::cout << core::escaped(file.string()) << '\n';
   line("number", std::to_string(metadata.number));
   line("step",
        metadata.run_calls ? fmt::format("{} (calls of run)", *metadata.run_calls) : "- (saved without a handler)");
@@ -209,7 +209,7 @@ Json to_json(const std::filesystem::path& file, const storage::Part& part) {
 void print_text(const std::filesystem::path& file, const storage::Part& part) {
   const storage::LocalCopy& copy = part.name().copy;
   const std::chrono::system_clock::time_point time(std::chrono::microseconds(copy.time_us));
-  std::cout << file.string() << '\n';
+  std::cout << core::escaped(file.string()) << '\n';
   line("part of", fmt::format("a node-local copy: rank {} of {}", part.name().rank, copy.ranks));
   line("step", copy.run_calls ? fmt::format("{} (calls of run)", *copy.run_calls)
                               : fmt::format("- (number {}, taken without a handler)", copy.number));

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "command.hpp"
+#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
 #include "reprieve/error.hpp"
@@ -242,7 +243,7 @@ void look_at_local(RunStatus& status) {
 
 /// The end of a path says more than its beginning.
 std::string short_name(const fs::path& directory) {
-  std::string name = printable(directory.string());
+  std::string name = core::escaped(directory.string());
   return name.size() <= kLongestName ? name : "..." + name.substr(name.size() - kLongestName + 3);
 }
 
@@ -297,7 +298,7 @@ std::string local_text(const RunStatus& run, TimePoint now) {
   std::string text =
       fmt::format("{}: node-local copy of step {}{}, {} of memory in {}{}", short_name(run.directory), local.step,
                   local.time ? ", " + human_age(*local.time) + " old" : "", core::size_text(local.memory()),
-                  printable(run.local_directory.string()), partner_text(local));
+                  core::escaped(run.local_directory.string()), partner_text(local));
   if (const auto risk = run.at_risk_with_nodes(now)) {
     return text + fmt::format("; if {} lost, {} of work is at risk",
                               local.has_partners ? "a node and its partner are" : "a node is",

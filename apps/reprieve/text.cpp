@@ -68,9 +68,7 @@ std::string printable(const std::string& text) {
     }
     result += line;
   }
-  std::replace_if(
-      result.begin(), result.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return result;
+  return core::escaped(result);
 }
 
 std::string first_line(const std::string& text) {

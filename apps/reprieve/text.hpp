@@ -53,7 +53,7 @@ std::string shape_text(const Extents& shape);
 /// "preemption: signal SIGTERM on rank 2 (node17)".
 std::string reason_text(const SaveReason& reason);
 
-/// @p text on one line, and without the characters that would steer a terminal: they come from files.
+/// @p text on one line, `core::escaped`: it comes from files. Names, which have one line, go there directly.
 std::string printable(const std::string& text);
 
 /// The first line of a message, for where the rest was printed already or would be too much.

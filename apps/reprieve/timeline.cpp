@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "timeline.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <chrono>
 #include <sstream>
@@ -339,7 +341,12 @@ std::optional<RunStatus> Timeline::status(const std::filesystem::path& directory
   status.starts = static_cast<int>(report_.starts.size());
   status.started = report_.starts.back().time;
   status.state = state_of(chief_, lives, saves_ && !status.has_handler);
-  status.message = chief_.error && status.state == RunState::failed ? chief_.error->message : status.message;
+  if (save_error_ && status.state == RunState::gone) {
+    status.state = RunState::failed;
+  }
+  if (status.state == RunState::failed || (save_error_ && status.state == RunState::leaving)) {
+    status.message = error_text();
+  }
   status.host = chief_.host;
   status.pid = chief_.pid;
   status.ranks = chief_.world_size;
@@ -419,6 +426,7 @@ void Timeline::end_before(const core::LoggedEvent& start) {
 
 void Timeline::on(const events::Start& event) {
   saves_ = has_ended_ = status_.has_handler = false;
+  save_error_.reset();
   status_.local.reset();
   status_.message.clear();
   pace_from_.reset();
@@ -555,6 +563,7 @@ void Timeline::report_step(std::optional<std::uint64_t> step) {
 }
 
 void Timeline::on(const events::SaveStarted& event) {
+  save_error_.reset();
   count_steps(event.run_calls);
   save_began_s_ = clock_s_;
   begin_save(event.number, event.run_calls);
@@ -622,8 +631,11 @@ void Timeline::count_steps(std::optional<std::uint64_t> step) {
 }
 
 /// How much of a failed save in the background the program stood still is not known: all of it is taken.
-void Timeline::on(const events::SaveFailed& /*event*/) {
+void Timeline::on(const events::SaveFailed& event) {
   ++report_.failed_saves;
+  const auto number = event.number || !saving_ ? event.number : saving_->number;
+  save_error_ = fmt::format("{} was not saved: {}", number ? fmt::format("checkpoint {}", *number) : "a checkpoint",
+                            event.message);
   if (saving_ && span_) {
     stood_still(span_->work_s);
   }
@@ -647,6 +659,7 @@ void Timeline::keep_all() {
 }
 
 void Timeline::on(const events::StepReached& event) {
+  save_error_.reset();
   reports_steps_ = true;
   longest_step_s_ = std::max(longest_step_s_, plausible(event.step_s).value_or(0));
 }
@@ -721,7 +734,7 @@ Ending Timeline::ending() const {
     case ChiefStage::finished:
       return Ending::finished;
     default:
-      return saves_ && !status_.has_handler ? Ending::untold : Ending::killed;
+      return save_error_ ? Ending::failed : saves_ && !status_.has_handler ? Ending::untold : Ending::killed;
   }
 }
 
@@ -790,7 +803,7 @@ std::optional<std::uint64_t> Timeline::steps_in(double seconds) const {
 std::string Timeline::why() {
   switch (ending()) {
     case Ending::failed:
-      return chief_.error ? chief_.error->message : "";
+      return error_text();
     case Ending::saved:
       return open_notice() != nullptr ? open_notice()->source : "";
     case Ending::killed:
@@ -798,6 +811,12 @@ std::string Timeline::why() {
     default:
       return "";
   }
+}
+
+/// That of a save is the cause of the one that follows it.
+std::string Timeline::error_text() const {
+  const std::string last = chief_.error ? chief_.error->message : "";
+  return !save_error_ ? last : last.empty() ? *save_error_ : *save_error_ + "; then " + last;
 }
 
 std::string Timeline::why_killed() {

@@ -266,7 +266,7 @@ class Timeline {
   void on(const events::Agreement& event);
   void on(const events::SaveStarted& event);
   void on(const events::SaveFinished& event);
-  void on(const events::SaveFailed&);
+  void on(const events::SaveFailed& event);
   void on(const events::SaveSkipped&) { ++report_.skipped_saves; }
   void on(const events::Exit& event);
   void on(const events::WentOn& event);
@@ -299,6 +299,7 @@ class Timeline {
   [[nodiscard]] std::optional<std::uint64_t> steps_in(double seconds) const;
   [[nodiscard]] std::string why();
   [[nodiscard]] std::string why_killed();
+  [[nodiscard]] std::string error_text() const;
   ReportedStart& current() { return report_.starts.back(); }
 
   RunReport report_;                 ///< without sums, spans and advice
@@ -320,6 +321,7 @@ class Timeline {
   bool reports_steps_ = false;    ///< programs with an older library do not
   double longest_step_s_ = 0;
   std::string restoring_;
+  std::optional<std::string> save_error_;  ///< of the last save, if nothing has been done since
   std::optional<Saving> saving_;
   std::optional<WorkSpan> span_;  ///< the work of now
   WorkAccounting ledger_;

@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "command.hpp"
+#include "core/log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"
@@ -61,7 +62,7 @@ Verdict verify(const std::filesystem::path& file) {
 }
 
 void print_text(const Verdict& verdict) {
-  std::cout << verdict.file.string() << ": ";
+  std::cout << core::escaped(verdict.file.string()) << ": ";
   if (!verdict.error.empty()) {
     std::cout << "UNREADABLE: " << printable(verdict.error) << '\n';
   } else if (verdict.corruptions.empty()) {
@@ -103,7 +104,8 @@ void verify_all(const std::filesystem::path& path, const std::function<void(cons
     return true;
   });
   if (!has_any) {
-    throw UsageError("there is no checkpoint in " + path.string() + "; their names are <prefix>-<number>.h5");
+    throw UsageError("there is no checkpoint in " + core::escaped(path.string()) +
+                     "; their names are <prefix>-<number>.h5");
   }
 }
 
@@ -221,7 +223,7 @@ void print_text(const std::vector<Result>& results, const Options& options) {
                              !result.is_sound  ? "stays"
                              : options.dry_run ? "valid"
                                                : "taken back",
-                             printable(result.file.filename().string()), printable(result.text));
+                             core::escaped(result.file.filename().string()), printable(result.text));
   }
   if (results.empty()) {
     std::cout << "no checkpoint was quarantined\n";

@@ -155,7 +155,8 @@ Verdict StepAgreement::confirm() {
 void StepAgreement::check_met(const Verdict& verdict) const {
   if (!verdict.all_confirming || verdict.first_index != verdict.last_index) {
     throw UsageError(
-        fmt::format("the ranks make different calls: they met at step boundaries {} to {}, while rank {} saves at {}",
+        fmt::format("the ranks make different calls: they met at step boundaries {} to {}, while rank {} is at {}, to "
+                    "save or to finish",
                     verdict.first_index, verdict.last_index, rank_, index_));
   }
 }

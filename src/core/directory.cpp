@@ -150,8 +150,8 @@ std::optional<Directory> open_made(const Directory& above, const std::string& na
   // one call goes by the name: it was made a moment ago, and a link that was put there since is not followed.
   if (const auto made = above.look(name);
       made && S_ISDIR(made->st_mode) && (made->st_mode & 0700U) != (mode & 0700U) &&
-      ::fchmodat(above.descriptor(), name.c_str(), mode, AT_SYMLINK_NOFOLLOW) != 0 && errno != ENOENT &&
-      !has_no_rights(errno)) {
+      ::fchmodat(above.descriptor(), name.c_str(), mode | (made->st_mode & S_ISGID), AT_SYMLINK_NOFOLLOW) != 0 &&
+      errno != ENOENT && !has_no_rights(errno)) {
     throw storage_error("set the rights of", above.path() / name, errno);
   }
   std::optional<Directory> directory = above.find_directory(name);
@@ -164,7 +164,8 @@ std::optional<Directory> open_made(const Directory& above, const std::string& na
     throw StorageError(ErrorCode::permission, "cannot use " + directory->path().string() +
                                                   ": somebody else has put a directory there in this moment");
   }
-  if ((made.st_mode & 07777U) != mode && ::fchmod(directory->descriptor(), mode) != 0) {
+  // What lies in a directory with S_ISGID has its group: the bit comes from the one above, and stays.
+  if ((made.st_mode & 0777U) != mode && ::fchmod(directory->descriptor(), mode | (made.st_mode & S_ISGID)) != 0) {
     static_cast<void>(has_no_rights(errno));  // missing rights are reported when they are needed
   }
   return directory;
@@ -291,10 +292,61 @@ void remove_write_directories_in(const Directory& place, const std::string& base
 
 }  // namespace
 
+Descriptor::Descriptor(int number) noexcept : number_(number) {
+  if (number >= 0 && number <= STDERR_FILENO) {
+    number_ = ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int refused = errno;
+    ::close(number);
+    errno = refused;
+  }
+}
+
 Descriptor::~Descriptor() {
   if (number_ >= 0 && ::close(number_) != 0) {
     log::warning("closing a file failed: {}", std::generic_category().message(errno));
   }
+}
+
+StandardDescriptors::StandardDescriptors() noexcept {
+  for (std::size_t number = 0; number < filled_.size(); ++number) {
+    const int wanted = static_cast<int>(number);
+    if (::fcntl(wanted, F_GETFD) < 0 && errno == EBADF) {
+      const int got = ::open("/dev/null", O_RDONLY | O_CLOEXEC);  // the lowest that is free; a write fails as before
+      filled_.at(number) = got == wanted;
+      if (got >= 0 && got != wanted) {
+        ::close(got);
+      }
+    }
+  }
+}
+
+StandardDescriptors::~StandardDescriptors() {
+  for (std::size_t number = 0; number < filled_.size(); ++number) {
+    if (filled_.at(number)) {
+      ::close(static_cast<int>(number));
+    }
+  }
+}
+
+fs::path without_dots(const fs::path& path) {
+  fs::path result;
+  for (const fs::path& name : path) {
+    if (name.empty() || name == ".") {
+      continue;
+    }
+    if (name != ".." || result.empty() || result.filename() == "..") {
+      result /= name;
+      continue;
+    }
+    std::error_code error;
+    const fs::path above = fs::canonical(result / name, error);
+    std::error_code ignored;
+    if (error && fs::symlink_status(result, ignored).type() != fs::file_type::not_found) {
+      throw storage_error("look at", result / name, error.value());
+    }
+    result = error ? result.parent_path() : above;
+  }
+  return result.empty() && !path.empty() ? "." : result;
 }
 
 Descriptor open_file_by_path(const fs::path& path, int flags, mode_t mode, Links links) {

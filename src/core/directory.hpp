@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <filesystem>
@@ -22,11 +23,13 @@
 
 namespace reprieve::core {
 
-/// A file descriptor that is closed with its object.
+/// A file descriptor that is closed with its object. It is none of 0, 1 and 2, on which others print, even where a
+/// program has closed these.
 class Descriptor {
  public:
   Descriptor() = default;
-  explicit Descriptor(int number) noexcept : number_(number) {}
+  /// Takes what a system call has returned; keeps errno where that is no descriptor.
+  explicit Descriptor(int number) noexcept;
   ~Descriptor();
   Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
@@ -44,6 +47,23 @@ class Descriptor {
  private:
   int number_ = -1;
 };
+
+/// While it lives, none of the numbers 0, 1 and 2 is free: what a foreign library opens gets a greater one.
+class StandardDescriptors {
+ public:
+  StandardDescriptors() noexcept;
+  ~StandardDescriptors();
+  StandardDescriptors(const StandardDescriptors&) = delete;
+  StandardDescriptors& operator=(const StandardDescriptors&) = delete;
+
+ private:
+  std::array<bool, 3> filled_{};
+};
+
+/// The path without `.` and a slash at its end, and with each `..` resolved as the system does it: where the directory
+/// before it is a link, that is the place above the directory to which the link leads. What is not there has the place
+/// that the path names. @throws StorageError
+[[nodiscard]] std::filesystem::path without_dots(const std::filesystem::path& path);
 
 /// What a name in a directory stands for; links are not followed.
 enum class EntryKind { file, directory, link, other };
@@ -97,7 +117,8 @@ class Directory {
   [[nodiscard]] Directory open_directory(const std::string& name) const;
   /// The same; nothing if there is none of that name: nothing at all, or a file, or a link.
   [[nodiscard]] std::optional<Directory> find_directory(const std::string& name) const;
-  /// The same, made again with exactly this mode, whatever the umask. An error if the name is taken.
+  /// The same, made again with exactly this mode, whatever the umask, and with the S_ISGID of this one. An error if the
+  /// name is taken.
   Directory make_directory(const std::string& name, mode_t mode) const;  // NOLINT(modernize-use-nodiscard)
   /// The same; nothing if the name is taken, or if this directory itself has been removed.
   std::optional<Directory> make_directory_if_free(const std::string& name, mode_t mode) const;  // NOLINT: as above

@@ -7,6 +7,9 @@
 #include <iterator>
 #include <system_error>
 
+#include "core/log.hpp"
+#include "reprieve/error.hpp"
+
 namespace reprieve {
 
 const char* to_string(ErrorCode code) noexcept {
@@ -115,7 +118,7 @@ void throw_failure(const Failure& failure) {
 
 StorageError storage_error(const std::string& action, const std::filesystem::path& path, int error_number) {
   const bool is_full = code_of(error_number) == ErrorCode::no_space;
-  return {code_of(error_number), "cannot " + action + " " + path.string() + ": " +
+  return {code_of(error_number), "cannot " + action + " " + escaped(path.string()) + ": " +
                                      std::generic_category().message(error_number) +
                                      (is_full ? available_space(path) : "")};
 }

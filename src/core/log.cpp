@@ -65,6 +65,39 @@ void detail::write(Importance importance, fmt::string_view format, fmt::format_a
 
 namespace reprieve::core {
 
+namespace {
+
+/// Bytes of the character that @p text begins with; 0 if it is none, or one that steers terminals.
+std::size_t length_of_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(i < text.size() ? text[i] : 0); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) {
+    return first >= 0x20 && first != 0x7f ? 1 : 0;
+  }
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  const bool is_begin = first >= 0xc2 && first <= 0xf4;
+  const bool is_control = first == 0xc2 && byte(1) < 0xa0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) {
+      return 0;
+    }
+  }
+  return is_begin && !is_control ? length : 0;
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t length = length_of_character(text);
+    result += length > 0 ? std::string(text.substr(0, length))
+                         : fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return result;
+}
+
 std::string seconds_text(std::chrono::duration<double> duration) { return fmt::format("{:.3g} s", duration.count()); }
 
 std::string duration_text(std::chrono::duration<double> duration) {

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// The log, and numbers as its messages show them.
+/// The log, and names and numbers as its messages show them.
 
 #include <fmt/format.h>
 
@@ -60,9 +60,13 @@ void error(fmt::format_string<Args...> format, Args&&... args) {
 
 }  // namespace reprieve::core::log
 
-// Numbers as people read them, for messages. Pure.
+// Names and numbers as people read them, for messages. Pure.
 
 namespace reprieve::core {
+
+/// A name or text from elsewhere, as it may be shown: bytes that would steer a terminal, begin a line or are no UTF-8
+/// are escaped, "\\x1b".
+std::string escaped(std::string_view text);
 
 /// "0.0213 s", "42 s", "1.5e+03 s": three digits.
 std::string seconds_text(std::chrono::duration<double> duration);

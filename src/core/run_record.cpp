@@ -19,6 +19,7 @@
 
 #include "core/directory.hpp"
 #include "core/log.hpp"
+#include "core/strict_json.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::core {
@@ -101,7 +102,7 @@ std::optional<DrillOrders> parse_drill_orders(const std::string& text) {
     }
     return orders;
   } catch (const nlohmann::json::exception& error) {
-    throw ConfigError(std::string("the orders of a drill cannot be read: ") + error.what());
+    throw ConfigError("the orders of a drill cannot be read: " + reason_of(error));
   }
 }
 
@@ -130,7 +131,7 @@ std::vector<Worker> workers_from_json(const nlohmann::json& document) {
       workers.push_back({each.at("rank").get<int>(), each.at("host").get<std::string>(), each.at("pid").get<pid_t>(),
                          each.at("start").get<std::uint64_t>()});
     } catch (const nlohmann::json::exception& error) {
-      log::debug("a process of a run cannot be read: {}", error.what());
+      log::debug("a process of a run cannot be read: {}", reason_of(error));
     }
   }
   return workers;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -29,11 +31,13 @@ class DuplicateKeys {
   std::vector<std::set<std::string>> open_;  ///< the keys of the objects that are not closed yet
 };
 
-/// The parser's message without its own error number.
-std::string reason_of(const nlohmann::json::parse_error& error) {
-  const std::string message = error.what();
-  const auto start = message.find("] ");
-  return start == std::string::npos ? message : message.substr(start + 2);
+/// Where the parser stopped in a text that people write.
+std::string place_of(const nlohmann::json::parse_error& error, const std::string& text) {
+  const std::size_t place = std::min(text.size(), std::max<std::size_t>(error.byte, 1) - 1);
+  const auto begin = text.begin();
+  const auto end = begin + static_cast<std::ptrdiff_t>(place);
+  const auto line_begin = std::find(std::reverse_iterator(end), std::reverse_iterator(begin), '\n').base();
+  return fmt::format("line {}, column {}", 1 + std::count(begin, end, '\n'), 1 + (end - line_begin));
 }
 
 }  // namespace
@@ -65,6 +69,19 @@ std::string shown(const nlohmann::json& value) {
   return text.size() > kShown ? text.substr(0, kShown) + "..." : text;
 }
 
+std::string reason_of(const nlohmann::json::exception& error) {
+  if (const auto* unread = dynamic_cast<const nlohmann::json::parse_error*>(&error)) {
+    return fmt::format("no JSON at the byte {}", unread->byte);
+  }
+  constexpr int kKeyNotFound = 403;
+  if (error.id != kKeyNotFound) {
+    return "a value is of another type than it must be";
+  }
+  const std::string_view text = error.what();  // "key 'x' not found"
+  const std::size_t begin = std::min(text.find('\''), text.size());
+  return fmt::format("the key {} is missing", text.substr(begin, text.rfind('\'') + 1 - begin));
+}
+
 nlohmann::json parse_object(const std::string& text) {
   if (nested_too_deep(text)) {
     throw ConfigError(fmt::format("arrays and objects are nested deeper than {} levels", kMaxJsonDepth));
@@ -78,7 +95,7 @@ nlohmann::json parse_object(const std::string& text) {
           return true;
         });
   } catch (const nlohmann::json::parse_error& error) {
-    throw ConfigError("not valid JSON: " + reason_of(error));
+    throw ConfigError("not valid JSON: " + place_of(error, text));
   }
   if (!document.is_object()) {
     throw ConfigError(fmt::format("found {}; allowed: an object, {{...}}", shown(document)));

@@ -6,7 +6,7 @@
 /// files that anybody may have written.
 
 #include <cstddef>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -21,6 +21,9 @@ inline constexpr std::size_t kMaxJsonDepth = 64;
 
 /// A value as messages show it: its beginning, if it is long.
 [[nodiscard]] std::string shown(const nlohmann::json& value);
+
+/// What is wrong with a document that a program wrote, in the words of this project.
+[[nodiscard]] std::string reason_of(const nlohmann::json::exception& error);
 
 /// Parses a JSON object. @throws ConfigError with line and column if it is not JSON; if it is not an object; if an
 /// object has a key twice; if it is nested too deep

@@ -20,7 +20,7 @@ constexpr const char* kFileName = "error.json";
 
 }  // namespace
 
-void write_error_report(const std::filesystem::path& directory, const ErrorReport& report) noexcept {
+void write_error_report(const core::Directory& place, const ErrorReport& report) noexcept {
   try {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const nlohmann::json content = {{"rank", report.rank},
@@ -31,7 +31,6 @@ void write_error_report(const std::filesystem::path& directory, const ErrorRepor
     const std::string text = content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
     // Each rank has a file of its own, and the rename makes it the report: never a mixture of two.
     const std::string mine = fmt::format(".error-{}.json", report.rank);
-    const core::Directory place = core::Directory::open(directory);
     place.write_text(mine, text, place.file_mode(), false);
     place.rename(mine, place, kFileName);
   } catch (const std::exception& error) {
@@ -39,9 +38,9 @@ void write_error_report(const std::filesystem::path& directory, const ErrorRepor
   }
 }
 
-void remove_error_report(const std::filesystem::path& directory) noexcept {
+void remove_error_report(const core::Directory& place) noexcept {
   try {
-    core::Directory::open(directory).remove_file(kFileName);
+    place.remove_file(kFileName);
   } catch (const std::exception& error) {
     core::log::warning("an old error report stays behind: {}", error.what());
   }
@@ -132,7 +131,8 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
     failure = {ErrorCode::cluster, fmt::format("rank {} ({}) failed in step {}: {}", comm_.rank(), comm_.host(),
                                                run_calls, failure.message)};
   }
-  handler::write_error_report(manager.directory(), {comm_.rank(), comm_.host(), run_calls, failure.message});
+  handler::write_error_report(manager.impl().directory.place(),
+                              {comm_.rank(), comm_.host(), run_calls, failure.message});
   announce_failure();
   cluster::Verdict verdict;
   try {

@@ -5,8 +5,9 @@
 /// The error file beside the checkpoints: what a supervisor or a person finds when a job ended with an error.
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
+
+#include "core/directory.hpp"
 
 namespace reprieve::handler {
 
@@ -19,9 +20,9 @@ struct ErrorReport {
 
 /// Writes `<directory>/error.json` (rank, host, run_calls, message, time). Failing ranks race for it and the last one
 /// wins; each writes a whole file. A failure to write is logged, since the error itself matters more.
-void write_error_report(const std::filesystem::path& directory, const ErrorReport& report) noexcept;
+void write_error_report(const core::Directory& directory, const ErrorReport& report) noexcept;
 
 /// Removes the file of an earlier run.
-void remove_error_report(const std::filesystem::path& directory) noexcept;
+void remove_error_report(const core::Directory& directory) noexcept;
 
 }  // namespace reprieve::handler

@@ -88,6 +88,9 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   if (restored) {
     resume_from(*restored);
     storage::check_descriptions(comm_, registry);
+  } else {
+    storage::check_declared_memory(comm_, registry);
+    compare_replicated();
   }
   check_already_finished();
   plan_periodic_save();
@@ -95,7 +98,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
     if (!restored) {
       core::log::info("no checkpoint in {}: beginning at step {}", manager.directory().string(), steps());
     }
-    handler::remove_error_report(manager.directory());
+    handler::remove_error_report(manager.impl().directory.place());
     warn_if_earlier_saves_do_not_fit();
   }
   dry_run_.begin(comm_.is_chief());
@@ -111,6 +114,15 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   }
   // The restore was collective, so by now every rank watches its signals.
   log_.ready(run_calls, config, platform(), threads_.running() ? "threads" : "boundaries");
+}
+
+/// Before the first step, and not only at the save for a notice, which may be the first one.
+void PreemptionCheckpointHandler::Impl::compare_replicated() {
+  constexpr const char* what = "comparing the replicated values at the start";
+  std::vector<storage::LocalVariable> variables;
+  comm_.agree(core::capture([&] { variables = storage::collect_replicated(manager.impl().checkpoint.registry()); }),
+              what);
+  manager.impl().has_compared_replicated = !storage::compare_replicated(comm_, variables, what);
 }
 
 /// The count of the run that saved the checkpoint continues. Where nobody counted, only the program's own count shows

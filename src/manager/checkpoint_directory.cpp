@@ -88,8 +88,8 @@ const std::shared_ptr<const core::Directory>& CheckpointDirectory::shared_place(
   return place_;
 }
 
-void CheckpointDirectory::make_place() {
-  place_ = std::make_shared<const core::Directory>(make_directories(path_, durable_));
+void CheckpointDirectory::make_place(std::size_t most) {
+  place_ = std::make_shared<const core::Directory>(make_directories(path_, durable_, most));
 }
 
 core::FileAddress CheckpointDirectory::address(const fs::path& below) const {

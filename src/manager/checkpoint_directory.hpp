@@ -56,9 +56,9 @@ class CheckpointDirectory {
   [[nodiscard]] const core::Directory& place() const { return *shared_place(); }
   /// What was opened may be another directory than rank 0's: forgets it.
   void forget_place() noexcept { place_.reset(); }
-  /// Makes the directory, and those above it, if they are not there, for this user alone, and opens it.
-  /// @throws StorageError
-  void make_place();
+  /// Makes the directory if it is not there, and so many above it less one, for this user alone, and opens it.
+  /// @throws StorageError, ConfigError
+  void make_place(std::size_t most);
 
   /// For every rank: opened below `place()`.
   [[nodiscard]] core::FileAddress file(std::uint64_t number) const;

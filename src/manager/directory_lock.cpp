@@ -68,14 +68,19 @@ void check_owner(const core::Directory& directory, const fs::path& path, uid_t o
 
 }  // namespace
 
-core::Directory make_directories(const fs::path& path, bool durable) {
+core::Directory make_directories(const fs::path& path, bool durable, std::size_t most) {
+  std::vector<std::string> missing;
+  std::error_code ignored;
+  fs::path there = path;
+  for (; !fs::exists(there, ignored) && there.has_relative_path(); there = there.parent_path()) {
+    missing.push_back(there.filename().string());
+  }
+  if (missing.size() > most) {
+    throw ConfigError(fmt::format(
+        "the folder {} for the checkpoint directory {} is not there: correct the path, or make the folder (mkdir -p)",
+        path.parent_path().string(), path.string()));
+  }
   try {
-    std::vector<std::string> missing;
-    std::error_code ignored;
-    fs::path there = path;
-    for (; !fs::exists(there, ignored) && there.has_relative_path(); there = there.parent_path()) {
-      missing.push_back(there.filename().string());
-    }
     core::Directory place = core::Directory::open(there);
     std::for_each(missing.rbegin(), missing.rend(),
                   [&](const std::string& name) { place = make_below(place, name, durable); });

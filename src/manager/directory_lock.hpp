@@ -15,10 +15,10 @@ namespace reprieve::manager {
 
 // The checkpoint directory itself: made if it is missing. Its owner, and who may write in it, are checked. No MPI.
 
-/// Opens a directory. Makes it, and those above it, if they are not there, for this user alone.
-/// @param durable  what was made survives a power cut
-/// @throws StorageError
-core::Directory make_directories(const std::filesystem::path& path, bool durable);
+/// Opens a directory. Makes it if it is not there, for this user alone; not those above it, since the path may be
+/// misspelt. @param durable  what was made survives a power cut @param most  how many may be missing
+/// @throws StorageError; ConfigError if more are
+core::Directory make_directories(const std::filesystem::path& path, bool durable, std::size_t most = 1);
 
 /// Who may write in a checkpoint directory decides what a program restores. One of another user is refused (root is
 /// warned only, who may work for others); one in which others may write is warned of.

@@ -162,7 +162,7 @@ void CheckpointManager::Impl::open_directory() {
 void CheckpointManager::Impl::lock_directory() {
   std::error_code ignored;
   const bool in_new_directory = drill && !fs::exists(directory.path().parent_path(), ignored);
-  directory.make_place();
+  directory.make_place(drill ? 2 : 1);
   manager::check_who_may_write(directory.place(), directory.path());
   if (manager::is_open_in_this_process(directory.path() / manager::kLockName)) {
     throw UsageError(fmt::format(

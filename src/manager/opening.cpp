@@ -37,16 +37,13 @@ void check_options(const fs::path& directory, const ManagerOptions& options) {
   if (directory.empty()) {
     throw ConfigError("the checkpoint directory must be given");
   }
-  if (directory.lexically_normal() == directory.root_path()) {
+  if (core::without_dots(directory) == directory.root_path()) {
     throw ConfigError("the root directory cannot be the checkpoint directory");
   }
 }
 
-/// Absolute, without `.`, `..` and a slash at the end, and not changed by a later chdir.
-fs::path absolute_directory(const fs::path& directory) {
-  const fs::path path = fs::absolute(directory).lexically_normal();
-  return path.has_filename() ? path : path.parent_path();
-}
+/// Not changed by a later chdir.
+fs::path absolute_directory(const fs::path& directory) { return core::without_dots(fs::absolute(directory)); }
 
 }  // namespace
 
@@ -59,7 +56,7 @@ fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directo
   for (const auto& [key, value] : shared.items()) {
     mine["checkpoints." + key] = value;
   }
-  mine["directory"] = directory.lexically_normal().string();
+  mine["directory"] = directory.string();
   mine["read_environment"] = options.read_environment;
   check_same_on_all_ranks(comm, mine, what);
   const fs::path agreed = comm.from_chief([&] { return absolute_directory(directory); }, what);
@@ -124,9 +121,9 @@ bool is_the_first(const fs::path& directory) {
   static std::optional<fs::path> first;  // NOLINT: what came first cannot be found out again
   const std::lock_guard lock(mutex);
   if (!first) {
-    first = directory.lexically_normal();
+    first = core::without_dots(directory);
   }
-  return *first == directory.lexically_normal();
+  return *first == core::without_dots(directory);
 }
 
 /// What a power cut or a bad disk can do now is no longer what the program was written for.

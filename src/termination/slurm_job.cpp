@@ -17,6 +17,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "core/directory.hpp"
 #include "core/values.hpp"
 
 namespace reprieve::termination {
@@ -182,6 +183,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& arguments,
                                      std::chrono::milliseconds limit, const std::stop_token& stop) {
   const auto end = Clock::now() + limit;
   std::array<int, 2> ends{};
+  const core::StandardDescriptors taken;
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     return std::nullopt;
   }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -13,7 +14,10 @@
 namespace reprieve::test {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ToolGeneral : public ToolTest {};
 
@@ -79,6 +83,7 @@ TEST_F(ToolGeneral, BatchScriptsWithTimesThatMakeNoSenseAreRefused) {
 }
 
 TEST_F(ToolGeneral, StatusNamesTheRunsBelow) {
+  std::filesystem::create_directories(directory_ / "deep/er");
   write("deep/er/a", "plain", {1}, 1);
   const Result shown = tool({"status", directory_.path(), "--json"});
   ASSERT_EQ(shown.code, 0) << shown.err;
@@ -171,6 +176,31 @@ TEST_F(ToolLs, TellsCorruptFromValid) {
   EXPECT_THAT(text.out, HasSubstr("INVALID: model/weights"));
   EXPECT_THAT(text.out, HasSubstr("quarantined as corrupt: ckpt-4.h5.corrupt\n"));
   EXPECT_THAT(text.out, Not(HasSubstr("notes")));
+}
+
+/// The file may be another user's alone: nobody else knows whether it is valid.
+TEST_F(ToolLs, WhatCannotBeReadIsNotCalledInvalid) {
+  const std::string directory = write("checkpoints", "plain", {1});
+  std::filesystem::permissions(directory_.path(), std::filesystem::perms(0755));
+  std::filesystem::permissions(directory, std::filesystem::perms(0755));
+  std::filesystem::permissions(file("checkpoints", 1), std::filesystem::perms::none);
+  const auto as_other = [&](const std::string& command) {
+    std::vector<std::string> words{program("reprieve"), command, directory};
+    if (::geteuid() == 0) {
+      words = joined({"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"}, words);
+    }
+    Process process({words, {}});
+    const std::optional<int> code = process.wait(kToolLimit);
+    return Result{code.value_or(-1), process.out(), process.err()};
+  };
+  const Result listed = as_other("ls");
+  if (listed.code == 126 || listed.code == 127) {
+    GTEST_SKIP() << "another user cannot reach the build: " << listed.err;
+  }
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("UNREADABLE: cannot open"), Not(HasSubstr("INVALID")))) << listed.err;
+  const Result verified = as_other("verify");
+  EXPECT_EQ(verified.code, 2);
+  EXPECT_THAT(verified.out, AllOf(HasSubstr("ckpt-1.h5: UNREADABLE"), Not(HasSubstr("CORRUPT"))));
 }
 
 TEST_F(ToolLs, QuickDoesNotReadTheData) {
@@ -285,6 +315,35 @@ TEST_F(ToolVerify, ForeignFileIsNotValid) {
 
 TEST_F(ToolVerify, DirectoryWithoutCheckpointsGivesTwo) {
   expect_trouble({"verify", directory_.path()}, "there is no checkpoint in " + directory_.path().string());
+}
+
+/// Somebody else may have chosen them: they must neither steer the terminal nor look like a line of the tool.
+TEST_F(ToolVerify, NamesOfFilesAreEscaped) {
+  namespace fs = std::filesystem;
+  write("checkpoints", "plain", {1});
+  const std::string evil = "a\x1b[2J\u009b\nckpt-99.h5: valid";
+  const std::string directory = directory_ / evil;
+  fs::rename(directory_ / "checkpoints", directory);
+  const std::string checkpoint = directory + "/" + evil + "-1.h5";
+  fs::rename(directory + "/ckpt-1.h5", checkpoint);
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"verify", directory},
+                                             {"verify", checkpoint},
+                                             {"show", checkpoint},
+                                             {"diff", checkpoint, checkpoint},
+                                             {"ls", directory},
+                                             {"status", directory},
+                                             {"prune", directory, "--keep", "1", "--dry-run"},
+                                             {"ls", directory + "/none"},
+                                             {"verify", directory + "/none"},
+                                             {"show", directory}}) {
+    const Result result = tool(command);
+    const std::string text = result.out + result.err;
+    EXPECT_THAT(text, Not(AnyOf(HasSubstr("\x1b"), HasSubstr("\u009b"), HasSubstr("\nckpt-99")))) << command[0];
+    if (command[0] != "status") {  // it cuts long names at the front
+      EXPECT_THAT(text, HasSubstr("a\\x1b[2J\\xc2\\x9b\\x0ackpt-99")) << command[0];
+    }
+  }
 }
 
 TEST_F(ToolVerify, WhatIsNoFileGivesTwo) { EXPECT_EQ(tool({"verify", "/dev/null"}).code, 2); }

@@ -4,8 +4,11 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdint>
 #include <fstream>
 
 #include "core/directory.hpp"
@@ -77,6 +80,47 @@ TEST_F(Rights, AUserMayOpenTheDirectoryToAGroup) {
   EXPECT_EQ(mode_of(checkpoints()), 0750);
   EXPECT_EQ(mode_of(checkpoints() / "ckpt-25.h5"), 0640);
   EXPECT_EQ(mode_of(checkpoints() / "events.jsonl"), 0640);
+}
+
+/// That of a project, whose members read the checkpoints of each other.
+TEST_F(Rights, FilesHaveTheGroupThatTheDirectoryGives) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "needs root, to give a directory to a group";
+  }
+  constexpr gid_t kProject = 12345;
+  fs::create_directory(checkpoints());
+  ASSERT_EQ(::chown(checkpoints().c_str(), static_cast<uid_t>(-1), kProject), 0);
+  ASSERT_EQ(::chmod(checkpoints().c_str(), 02750), 0);
+  run();
+  for (const char* name : {"ckpt-25.h5", "events.jsonl"}) {
+    struct stat status = {};
+    ASSERT_EQ(::stat((checkpoints() / name).c_str(), &status), 0) << name;
+    EXPECT_EQ(status.st_gid, kProject) << name;
+    EXPECT_EQ(status.st_mode & 0777U, 0640U) << name;
+  }
+}
+
+/// A list of rights that the directory gives to what is made in it: its user and mask, and one more user who reads.
+TEST_F(Rights, ListsOfRightsAreThoseThatTheDirectoryGives) {
+  struct Entry {
+    std::uint16_t tag, rights;
+    std::uint32_t id;
+  };
+  struct {
+    std::uint32_t version = 2;
+    std::array<Entry, 5> entries{{{1, 7, ~0U}, {2, 5, 12345}, {4, 0, ~0U}, {0x10, 5, ~0U}, {0x20, 0, ~0U}}};
+  } list;
+  fs::create_directory(checkpoints());
+  if (::setxattr(checkpoints().c_str(), "system.posix_acl_default", &list, sizeof list, 0) != 0) {
+    GTEST_SKIP() << "this file system has no lists of rights";
+  }
+  ASSERT_EQ(::setxattr(checkpoints().c_str(), "system.posix_acl_access", &list, sizeof list, 0), 0);
+  run();
+  decltype(list) found;
+  ASSERT_EQ(::getxattr((checkpoints() / "ckpt-25.h5").c_str(), "system.posix_acl_access", &found, sizeof found),
+            static_cast<ssize_t>(sizeof found));
+  EXPECT_EQ(found.entries[1].id, 12345U);
+  EXPECT_EQ(found.entries[3].rights, 4) << "the mask lets readers read";
 }
 
 TEST_F(Rights, ADirectoryThatEverybodyMayWriteIsWarnedOf) {

@@ -124,6 +124,21 @@ TEST_F(Handler, AnExceptionOnOneRankReachesAllRanks) {
   EXPECT_EQ(nlohmann::json::parse(report)["rank"], failing);
 }
 
+/// Also if its path leads elsewhere since.
+TEST_F(Handler, TheErrorReportStaysInTheDirectoryThatWasOpened) {
+  program.start();
+  test::on_chief([&] {
+    std::filesystem::create_directory(directory / "elsewhere");
+    std::filesystem::rename(directory / "run", directory / "moved");
+    std::filesystem::create_directory_symlink(directory / "elsewhere", directory / "run");
+  });
+  EXPECT_EQ(error_of([&] { program.handler->run([] { throw std::runtime_error("diverged"); }); }).code,
+            ErrorCode::cluster);
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_FALSE(std::filesystem::exists(directory / "elsewhere/error.json"));
+  EXPECT_TRUE(std::filesystem::exists(directory / "moved/error.json"));
+}
+
 TEST_F(Handler, RanksThatMakeDifferentNumbersOfCallsGetAnError) {
   REPRIEVE_NEEDS_RANKS(2);
   program.start();

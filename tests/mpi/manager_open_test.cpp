@@ -10,6 +10,7 @@
 
 #include "manager/directory_lock.hpp"
 #include "manager_fixture.hpp"
+#include "support/closed_descriptors.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -30,10 +31,17 @@ class OpenTest : public ManagerTest {
 };
 
 TEST_F(OpenTest, MakesTheDirectory) {
-  const fs::path deep = temporary / "a/b/c";
-  const CheckpointManager manager(MPI_COMM_WORLD, state.checkpoint, deep);
-  EXPECT_TRUE(fs::is_directory(deep));
-  EXPECT_EQ(manager.directory(), deep);
+  const CheckpointManager manager(MPI_COMM_WORLD, state.checkpoint, temporary / "a");
+  EXPECT_TRUE(fs::is_directory(temporary / "a"));
+  EXPECT_EQ(manager.directory(), temporary / "a");
+}
+
+/// A start in a misspelt directory would begin again, without a word.
+TEST_F(OpenTest, FoldersAboveItAreNotMade) {
+  const SeenError error = error_of_opening(temporary / "a/b/c");
+  EXPECT_EQ(error.code, ErrorCode::config);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("the folder " + (temporary / "a/b").string()), HasSubstr("mkdir -p")));
+  EXPECT_FALSE(fs::exists(temporary / "a"));
 }
 
 TEST_F(OpenTest, ThePathIsAbsoluteAndWithoutASlashAtTheEnd) {
@@ -44,6 +52,34 @@ TEST_F(OpenTest, ThePathIsAbsoluteAndWithoutASlashAtTheEnd) {
   EXPECT_EQ(manager.directory(), directory);
   manager.save(1);
   EXPECT_EQ(names(), Names{"ckpt-1.h5"});
+}
+
+/// `link/../run` lies beside the directory to which the link leads.
+TEST_F(OpenTest, DotsInThePathAreThoseOfTheSystem) {
+  on_chief([&] {
+    fs::create_directories(temporary / "far/inner");
+    fs::create_directory_symlink(temporary / "far/inner", temporary / "link");
+  });
+  CheckpointManager(MPI_COMM_WORLD, state.checkpoint, temporary / "link/../run").save(1);
+  EXPECT_EQ(names_in(temporary / "far/run"), Names{"ckpt-1.h5"});
+  EXPECT_FALSE(fs::exists(directory));
+}
+
+/// A line that others print must not land in a file of the library.
+TEST_F(OpenTest, TheStandardDescriptorsMayBeClosed) {
+  {
+    const ClosedDescriptors closed;
+    CheckpointManager manager = open();
+    for (const int number : {1, 2, 3}) {
+      state.set(number);
+      manager.save(static_cast<std::uint64_t>(number));
+      static_cast<void>(::write(STDERR_FILENO, "noise\n", 6));
+    }
+  }
+  state.set(1);
+  CheckpointManager manager = open();
+  EXPECT_EQ(manager.restore_or_initialize().value().number, 3U);
+  expect_state(3);
 }
 
 TEST_F(OpenTest, TheChiefsWorkingDirectoryCounts) {

@@ -151,8 +151,35 @@ TEST_F(RegistrationTest, VectorsOfAnotherShapeAreNoticedBeforeTheRestore) {
   checkpoint.add_distributed("values", values, {.global_shape = {5 * ranks()}, .offset = {5 * rank()}, .extent = {5}});
   const SeenError error = error_of_start();
   EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, HasSubstr("'values'"));
+  EXPECT_THAT(error.message, AllOf(HasSubstr("'values'"), HasSubstr("-> a checkpoint of another input or program")));
   EXPECT_EQ(number, 1) << "nothing was restored";
+  checkpoint = Checkpoint();
+  checkpoint.add_replicated("other", number);
+  EXPECT_THAT(error_of_start().message, HasSubstr("does not fit the registered state: it is of another program, and "));
+}
+
+/// The first save, which would see it too, may be the one for a notice.
+TEST_F(RegistrationTest, AVectorThatWasResizedIsFoundAtTheStart) {
+  std::vector<double> values(4);
+  checkpoint.add_distributed("values", values, {.global_shape = {4 * ranks()}, .offset = {4 * rank()}, .extent = {4}});
+  values.resize(world_rank() + 1 == world_size() ? 5 : 4);
+  const SeenError error = error_of_start();
+  EXPECT_EQ(error.code, ErrorCode::usage);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("'values'"), HasSubstr("its memory has 5 now")));
+}
+
+TEST_F(RegistrationTest, ReplicatedValuesThatDifferAreNamedAtTheStart) {
+  REPRIEVE_NEEDS_RANKS(2);
+  double other = 0.5 * world_rank();
+  double same = 3;
+  number = world_rank() == 1 ? 4 : 3;
+  checkpoint.add_replicated("number", number);
+  checkpoint.add_replicated("other", other);
+  checkpoint.add_replicated("same", same);
+  testing::internal::CaptureStderr();
+  PreemptionCheckpointHandler handler = make();
+  const std::string warning = "'number', 'other' are registered as replicated, but they are not equal on all ranks";
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find(warning) != std::string::npos, world_rank() == 0);
 }
 
 /// Only after a restore, which calls it as well: before, it may not be able to tell.

@@ -5,8 +5,13 @@ usage: reader_test.py DIRECTORY
 Exit code 77: numpy is not installed.
 """
 
+import collections
+import json
+import os
 import pathlib
+import random
 import sys
+import tempfile
 import unittest
 
 try:
@@ -16,7 +21,44 @@ except ImportError as error:
     sys.exit(77)
 import reprieve
 
+from reprieve import _layout
+
 DIRECTORY = pathlib.Path(sys.argv[1])
+
+NUMBERS = (0, 1, 2, 7, 4096, 1 << 40, (1 << 64) - 1)
+
+
+def distort(value, random_):
+    """The value, or what is in it, as something else."""
+    if isinstance(value, (dict, list)) and value and random_.random() < 0.9:
+        key = random_.choice(list(value) if isinstance(value, dict) else range(len(value)))
+        if random_.random() < 0.1:
+            del value[key]
+        else:
+            value[key] = distort(value[key], random_)
+        return value
+    return random_.choice((None, True, -1, 1.5, *NUMBERS, "", "\x9b", [], {}, [[[]]], [value, value], {"name": value}))
+
+
+def forge(path, into, random_):
+    """Writes the file with another manifest and table of boxes behind it, and the right digests of these."""
+    raw = bytearray(path.read_bytes())
+    words = np.frombuffer(raw[:4096], "<u8").copy()
+    manifest = json.loads(raw[words[3] : words[3] + words[4]])
+    boxes = np.frombuffer(raw[words[6] : words[6] + words[7]], "<u8").copy()
+    if random_ and random_.random() < 0.3:
+        boxes[random_.randrange(len(boxes))] = random_.choice(NUMBERS)
+    elif random_:
+        manifest = distort(manifest, random_)
+    for place, table in ((3, json.dumps(manifest).encode()), (6, boxes.tobytes())):
+        digest = _layout.hasher()(np.frombuffer(table, np.uint8))
+        raw += bytes(-len(raw) % 8)
+        words[place : place + 3] = len(raw), len(table), digest
+        raw += table
+    words[2] = len(raw)
+    words[511] = _layout.hasher()(words[:511].view(np.uint8))
+    raw[:4096] = words.tobytes()
+    into.write_bytes(raw)
 
 
 class Reader(unittest.TestCase):
@@ -73,6 +115,41 @@ class Reader(unittest.TestCase):
         self.assertEqual(data["x"].attrs["units"], "m")
         self.assertEqual(float(data["time"]), 2.5)
         self.assertNotIn("list", data)
+
+    def test_a_pipe_is_no_checkpoint(self):
+        with tempfile.TemporaryDirectory() as directory:
+            pipe = pathlib.Path(directory) / "ckpt-2.h5"
+            os.mkfifo(pipe)
+            with self.assertRaisesRegex(reprieve.CorruptError, "no regular file"):
+                reprieve.open(pipe)
+            with self.assertRaises(FileNotFoundError):
+                reprieve.open(directory)
+
+    def test_manifests_that_lie(self):
+        """Values of the manifest and of the table of boxes become others; all digests are right."""
+        if _layout.hasher() is None:
+            self.skipTest("nothing to compute digests with")
+        random_ = random.Random(1)
+        found = collections.Counter()
+        with tempfile.TemporaryDirectory() as directory:
+            forged = pathlib.Path(directory) / "ckpt-1.h5"
+            for number in range(3000):
+                path = random_.choice((self.file.path, self.other.path))
+                forge(path, forged, random_ if number else None)
+                try:
+                    with reprieve.open(forged) as file:
+                        for variable in file.values():
+                            variable.boxes, variable.of_rank(0), variable[...], repr(variable)
+                        file.verify()
+                        found["good"] += 1
+                except reprieve.CorruptError as error:
+                    self.assertGreater(number, 0, error)
+                    found["refused"] += 1
+                except IndexError as error:
+                    self.assertIn("ranks saved", str(error))  # there is no rank 0
+                except Exception as error:
+                    self.fail(f"forgery {number}: {error!r}")
+        self.assertGreater(min(found["good"], found["refused"]), 300, found)
 
     def test_what_is_closed(self):
         with self.file as file:

@@ -1,11 +1,167 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is saved comes back: values of every kind, to the same bits, where the program has them."""
 
+import collections
+import decimal
+import enum
+import fractions
 import random
 
 import numpy as np
 import reprieve
 from support import RANK, SIZE, Case
+
+
+class Phase(str, enum.Enum):
+    WAITING = "waiting"
+    STEPPING = "stepping"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Mode(enum.Enum):
+    ONE = 1
+    TWO = (2, 3)
+
+
+class Bits(enum.Flag):
+    A = 1
+    B = 2
+
+
+class Holder:
+    """Returns its state by itself."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def state_dict(self):
+        return {"value": self.value}
+
+    def load_state_dict(self, state):
+        self.value = state["value"]
+
+
+def derived(kind, *arguments):
+    """A value of a class that is derived from another."""
+    return type(f"My{kind.__name__}", (kind,), {})(*arguments)
+
+
+#: Each with another value of its kind. They come back as what they were.
+KEPT = {
+    "bool": (True, False),
+    "int": (2**62, 0),
+    "float": (0.1, 2.0),
+    "complex": (1 + 2j, 0j),
+    "str": ("caf\xe9", ""),
+    "bytes": (b"\0\xff", b""),
+    "bytearray": (bytearray(b"ab"), bytearray(b"c")),
+    "None": (None, None),
+    "list": ([1, [2.5]], []),
+    "tuple": ((1, "x"), ()),
+    "np.float32": (np.float32(0.25), np.float32(0)),
+    "np.uint8": (np.uint8(7), np.uint8(0)),
+    "np.bool_": (np.bool_(True), np.bool_(False)),
+    "np.datetime64": (np.datetime64("2026-01-02T03:04"), np.datetime64(0, "m")),
+    "np.str_": (np.str_("ab"), np.str_("")),
+    "ndarray": (np.arange(6.0).reshape(2, 3), np.zeros((2, 3))),
+}
+#: As the value of a name.
+KEPT_OF_A_NAME = {
+    "str Enum": (Phase.STEPPING, Phase.WAITING),
+    "IntEnum": (Level.HIGH, Level.LOW),
+    "Enum": (Mode.TWO, Mode.ONE),
+    "Flag": (Bits.B, Bits.A),
+    "matrix": (np.matrix([[1.0, 2.0]]), np.matrix([[0.0, 0.0]])),
+}
+#: In a list, or in what a state_dict() returns. As the value of a name, a dictionary is a part of the tree.
+KEPT_INSIDE = {
+    "dict": ({"a": 1, 2: "b", ("c",): None}, {}),
+    "OrderedDict": (collections.OrderedDict([("b", 1), ("a", 2)]), collections.OrderedDict()),
+    "Counter": (collections.Counter("abba"), collections.Counter()),
+    "large int": (2**100, 0),
+}
+REFUSED = {
+    "derived from str": derived(str, "x"),
+    "derived from int": derived(int, 3),
+    "derived from float": derived(float, 3.0),
+    "derived from list": derived(list, [1]),
+    "derived from tuple": derived(tuple, (1,)),
+    "derived from bytes": derived(bytes, b"x"),
+    "namedtuple": collections.namedtuple("Pair", "a b")(1, 2),
+    "masked array": np.ma.masked_array([1.0, 1000.0], [False, True]),
+    "object array": np.array([None, 1], dtype=object),
+    "Flag of two": Bits.A | Bits.B,
+    "deque": collections.deque([1]),
+    "set": {1},
+    "frozenset": frozenset({1}),
+    "range": range(3),
+    "slice": slice(3),
+    "Fraction": fractions.Fraction(1, 3),
+    "Decimal": decimal.Decimal("0.1"),
+    "function": len,
+    "class": Phase,
+    "Ellipsis": ...,
+}
+REFUSED_INSIDE = {
+    "derived from dict": derived(dict, {"a": 1}),
+    "defaultdict": collections.defaultdict(list, a=[1]),
+    "str Enum": Phase.STEPPING,
+    "IntEnum": Level.HIGH,
+    "Enum": Mode.TWO,
+    "matrix": np.matrix([[1.0]]),
+    "derived from ndarray": np.zeros(3).view(type("Derived", (np.ndarray,), {})),
+    "recarray": np.zeros(3).view(np.recarray),
+    "structured": np.zeros((), "i4,f8")[()],
+}
+
+
+class Types(Case):
+    """Each value is what it was, or refused where it is registered."""
+
+    def assert_same(self, found, expected, name):
+        self.assertIs(type(found), type(expected), name)
+        if isinstance(expected, np.ndarray):
+            self.assertEqual(found.dtype, expected.dtype, name)
+            np.testing.assert_array_equal(found, expected, name)
+        else:
+            self.assertEqual(found, expected, name)
+
+    def test_what_is_kept(self):
+        def make(which):
+            state = {f"{name} named": value[which] for name, value in (KEPT | KEPT_OF_A_NAME).items()}
+            for name, value in (KEPT | KEPT_INSIDE).items():
+                state[f"{name} in a list"] = [value[which], {"inner": (value[which],)}]
+                state[f"{name} in a state"] = Holder(value[which])
+            return {name: value.copy() if hasattr(value, "copy") else value for name, value in state.items()}
+
+        self.save(make(0))
+        found, expected = self.restore(make(1)), make(0)
+        for name, value in expected.items():
+            if isinstance(value, Holder):
+                self.assert_same(found[name].value, value.value, name)
+            elif name.endswith("in a list"):
+                self.assert_same(found[name][0], value[0], name)
+                self.assert_same(found[name][1]["inner"][0], value[1]["inner"][0], name)
+            else:
+                self.assert_same(found[name], value, name)
+        self.assertEqual(list(found["OrderedDict in a list"][0]), ["b", "a"])
+
+    def test_what_is_refused(self):
+        for name, value in (REFUSED | REFUSED_INSIDE).items():
+            inside = [[value], Holder(value), Holder({"inner": [value]})]
+            for each in inside if name in REFUSED_INSIDE else [value, *inside]:
+                with self.subTest(name), self.assertRaises(reprieve.UsageError):
+                    self.handler({"value": each})
+
+    def test_a_member_that_is_gone(self):
+        self.save({"phase": Phase.STEPPING})
+        other = enum.Enum("Phase", "WAITING")
+        with self.assertRaisesRegex(reprieve.Error, "'STEPPING', which is no member of Phase"):
+            self.handler({"phase": other.WAITING})
 
 
 class Values(Case):

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -23,6 +24,7 @@
 #include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "support/closed_descriptors.hpp"
 #include "support/error_text.hpp"
 #include "support/other_user.hpp"
 #include "support/temporary_directory.hpp"
@@ -77,6 +79,21 @@ TEST_F(DirectoryTest, GivesTheModesThatAreAskedForWhateverTheUmask) {
   ::umask(before);
   EXPECT_EQ(mode_of(place_ / "own" / "made"), 0700U);
   EXPECT_EQ(mode_of(place_ / "own" / "note"), 0600U);
+}
+
+TEST_F(DirectoryTest, WhatItMakesHasTheGroupOfTheDirectory) {
+  ASSERT_EQ(::chmod((place_ / "own").c_str(), 02750), 0);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown((place_ / "own").c_str(), static_cast<uid_t>(-1), 12345), 0);
+  }
+  const mode_t before = ::umask(0277);
+  const Directory made = Directory::open(place_ / "own").make_directory("made", 0700);
+  ::umask(before);
+  EXPECT_EQ(mode_of(place_ / "own" / "made"), 02700U);
+  static_cast<void>(made.open_file("file", O_RDWR | O_CREAT, 0600));
+  struct stat inside = {};
+  ASSERT_EQ(::stat((place_ / "own/made/file").c_str(), &inside), 0);
+  EXPECT_EQ(inside.st_gid, Directory::open(place_ / "own").status().st_gid);
 }
 
 TEST_F(DirectoryTest, FollowsNoLinkAndWritesThroughNone) {
@@ -154,6 +171,44 @@ TEST_F(DirectoryTest, IsReachedThroughALinkOfTheUsers) {
   const Directory own = Directory::open(place_ / "link");
   EXPECT_EQ(own.path(), fs::canonical(place_ / "own"));
   EXPECT_TRUE(own.is_at_its_path());
+}
+
+/// `link/..` is where the link leads to, and not where it lies.
+TEST_F(DirectoryTest, DotsInAPathAreThoseOfTheSystem) {
+  fs::create_directory_symlink(victim_ / "below", place_ / "link");
+  const fs::path victim = fs::canonical(victim_);
+  EXPECT_EQ(without_dots(place_ / "link/../ck"), victim / "ck");
+  EXPECT_EQ(without_dots(place_ / "./link/.././/ck/"), victim / "ck");
+  EXPECT_EQ(without_dots(place_ / "link/ck/"), place_ / "link/ck") << "a link itself stays";
+  EXPECT_EQ(without_dots(place_ / "own/../ck"), fs::canonical(place_) / "ck");
+  EXPECT_EQ(without_dots(place_ / "none/../ck"), place_ / "ck");
+  EXPECT_THROW(static_cast<void>(without_dots(victim_ / "thesis.txt/../ck")), StorageError);
+  EXPECT_EQ(without_dots("a/./b/"), "a/b");
+  EXPECT_EQ(without_dots("../.."), "../..");
+  EXPECT_EQ(without_dots("./"), ".");
+  EXPECT_EQ(without_dots("/../"), "/");
+}
+
+/// A program may have closed what others print to: a line of theirs must not land in a file of ours.
+TEST_F(DirectoryTest, DescriptorsAreNoneOfTheStandardOnes) {
+  std::array<int, 4> numbers{};
+  bool is_free = false;
+  {
+    const test::ClosedDescriptors closed;
+    const Directory own = Directory::open(place_ / "own");
+    const Descriptor file = own.open_file("file", O_RDWR | O_CREAT, 0600);
+    const storage::PosixFile memory = storage::PosixFile::create_in_memory();
+    int foreign = -1;
+    {
+      const StandardDescriptors taken;
+      foreign = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+      ::close(foreign);
+    }
+    numbers = {own.descriptor(), file.get(), memory.descriptor(), foreign};
+    is_free = ::fcntl(0, F_GETFD) < 0 && ::fcntl(2, F_GETFD) < 0;
+  }
+  EXPECT_THAT(numbers, testing::Each(testing::Gt(2)));
+  EXPECT_TRUE(is_free) << "they are given back";
 }
 
 TEST_F(DirectoryTest, TakesSingleNamesAlone) {

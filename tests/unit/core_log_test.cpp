@@ -90,9 +90,16 @@ TEST_F(Log, UnknownLevelIsAnErrorThatSaysWhatIsAllowed) {
   EXPECT_THAT(error, HasSubstr("off, error, warning, info, debug"));
 }
 
-// Numbers as messages show them.
+// Names and numbers as messages show them.
 
 using namespace std::chrono_literals;
+
+TEST(Text, WhatSteersATerminalIsEscaped) {
+  EXPECT_EQ(escaped("ckpt-7.h5 caf\u00e9 \u20ac \U0001f600"), "ckpt-7.h5 caf\u00e9 \u20ac \U0001f600");
+  EXPECT_EQ(escaped("a\x1b[2J\nckpt-9\x7f"), "a\\x1b[2J\\x0ackpt-9\\x7f");
+  EXPECT_EQ(escaped("\u009b\u0080\u00a0"), "\\xc2\\x9b\\xc2\\x80\u00a0") << "C1, then a space";
+  EXPECT_EQ(escaped("\x9b\xff\xc2"), "\\x9b\\xff\\xc2") << "no UTF-8";
+}
 
 TEST(Text, SecondsHaveThreeDigits) {
   EXPECT_EQ(seconds_text(21300us), "0.0213 s");

@@ -179,8 +179,25 @@ TEST(StrictJson, ReadsAnObject) {
 
 TEST(StrictJson, NamesWhatIsNoObjectAndWhere) {
   EXPECT_THAT(error_of("{\n  \"a\": 1,\n}"), HasSubstr("line 3, column 1"));
+  EXPECT_EQ(error_of("{\"a\": nul}"), "not valid JSON: line 1, column 10");
   EXPECT_THAT(error_of(""), HasSubstr("not valid JSON"));
   EXPECT_THAT(error_of("[1]"), HasSubstr("found [1]; allowed: an object"));
+}
+
+TEST(StrictJson, ErrorsOfTheJsonLibraryAreSaidInOwnWords) {
+  const auto reason = [](const auto& use) -> std::string {
+    try {
+      use(nlohmann::json{{"a", 1}});
+    } catch (const nlohmann::json::exception& error) {
+      return reason_of(error);
+    }
+    return "no error";
+  };
+  EXPECT_EQ(reason([](const auto& json) { static_cast<void>(json.at("it's")); }), "the key 'it's' is missing");
+  EXPECT_EQ(reason([](const auto& json) { static_cast<void>(json.at("a").template get<std::string>()); }),
+            "a value is of another type than it must be");
+  EXPECT_EQ(reason([](const auto&) { [[maybe_unused]] const auto never = nlohmann::json::parse("[1,]"); }),
+            "no JSON at the byte 4");
 }
 
 TEST(StrictJson, FindsKeysThatComeTwice) {

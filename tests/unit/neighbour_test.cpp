@@ -112,9 +112,10 @@ TEST_F(Neighbour, LinksInPlaceOfTheErrorReportOverwriteNothing) {
   });
   EXPECT_TRUE(as_user(kVictim, [&] {
     ::umask(0);
-    handler::write_error_report(checkpoints_, {.rank = 3, .host = "here", .run_calls = 7, .message = "why"});
-    handler::remove_error_report(checkpoints_);
-    handler::write_error_report(checkpoints_, {.rank = 3, .host = "here", .run_calls = 7, .message = "why"});
+    const core::Directory place = core::Directory::open(checkpoints_);
+    handler::write_error_report(place, {.rank = 3, .host = "here", .run_calls = 7, .message = "why"});
+    handler::remove_error_report(place);
+    handler::write_error_report(place, {.rank = 3, .host = "here", .run_calls = 7, .message = "why"});
   }));
   expect_untouched();
   struct stat status = {};
@@ -188,7 +189,7 @@ TEST_F(Neighbour, ALinkToADirectoryOfTheNeighboursIsRefused) {
 TEST_F(Neighbour, OnesOwnAndRootsDirectoriesAreTaken) {
   EXPECT_TRUE(as_user(kVictim, [&] {
     manager::check_who_may_write(manager::make_directories(checkpoints_, true), checkpoints_);
-    manager::check_who_may_write(manager::make_directories(checkpoints_ / "not" / "there", true), checkpoints_);
+    manager::check_who_may_write(manager::make_directories(checkpoints_ / "not" / "there", true, 2), checkpoints_);
   }));
   fs::create_directory(project_ / "of-root");
   ASSERT_EQ(::chmod((project_ / "of-root").c_str(), 0777), 0);

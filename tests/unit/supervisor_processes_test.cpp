@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -236,6 +237,23 @@ TEST(RunRecord, LinesAreReadWhenTheyAreComplete) {
   EXPECT_TRUE(std::holds_alternative<events::Start>(events[0].logged.event));
   EXPECT_TRUE(std::holds_alternative<events::Ready>(events[1].logged.event));
   EXPECT_EQ(events[1].record, "n1.7.jsonl");
+}
+
+/// Whoever may write to the directory could make the supervisor give up, or wait.
+TEST(RunRecord, FilesOfOthersArePassedOver) {
+  const test::TemporaryDirectory directory;
+  ASSERT_EQ(::mkfifo((directory / "n1.6.jsonl").c_str(), 0600), 0);
+  RunRecordReader reader(directory.path());
+  EXPECT_TRUE(reader.read_new().empty()) << "a pipe is no record";
+  const fs::path forged = directory / "n1.7.jsonl";
+  std::ofstream(forged) << R"({"event": "failed", "error": "usage", "message": "no use"})" << '\n';
+  constexpr uid_t kNobody = 65534;
+  if (::chown(forged.c_str(), kNobody, kNobody) != 0) {
+    GTEST_SKIP() << "only root gives files away";
+  }
+  EXPECT_TRUE(reader.read_new().empty());
+  ASSERT_EQ(::chown(forged.c_str(), ::geteuid(), ::getegid()), 0);
+  EXPECT_EQ(reader.read_new().size(), 1U);
 }
 
 TEST(RunDirectory, IsPrivateAndVanishes) {

@@ -144,7 +144,7 @@ TEST(ToolText, Reasons) {
 TEST(ToolText, TerminalIsNotSteeredByFiles) {
   SaveReason reason;
   reason.message = "\x1b[2J gone\n";
-  EXPECT_EQ(reason_text(reason), "user: ?[2J gone");
+  EXPECT_EQ(reason_text(reason), "user: \\x1b[2J gone");
 }
 
 TEST(ToolText, SeveralLinesBecomeOneOrTheFirst) {

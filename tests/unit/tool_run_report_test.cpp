@@ -225,6 +225,26 @@ TEST(RunReport, ASaveThatFailedKeepsNothing) {
   EXPECT_TRUE(report.saves.empty());
 }
 
+/// Nothing else says how the run ended.
+TEST(RunReport, ASaveThatFailedForANoticeIsTheEnd) {
+  Log log;
+  log.start(0).ready(0, 0).notice(10, 100).add("save_started", 0, {{"number", 100}, {"run_calls", 100}});
+  log.add("save_failed", 2, {{"error", "no_space"}, {"message", "cannot write ckpt-100.h5"}});
+  const RunReport report = log.report();
+  EXPECT_EQ(report.starts[0].ending, Ending::failed);
+  EXPECT_EQ(report.starts[0].why, "checkpoint 100 was not saved: cannot write ckpt-100.h5");
+  EXPECT_EQ(report.status.state, RunState::failed);
+  EXPECT_EQ(report.status.message, report.starts[0].why);
+  EXPECT_EQ(log.report(true).status.state, RunState::leaving);
+  EXPECT_EQ(log.report(true).status.message, report.starts[0].why);
+  Log caught = log;
+  const RunReport later = caught.failed(0, 100, "an exception ended it").report();
+  EXPECT_EQ(later.status.message, report.starts[0].why + "; then an exception ended it");
+  EXPECT_EQ(later.starts[0].why, later.status.message);
+  log.add("step", 60, {{"run_calls", 200}});
+  EXPECT_EQ(log.report().starts[0].ending, Ending::killed) << "it made steps since";
+}
+
 TEST(RunReport, ACorruptCheckpointCostsWorkThatWasSaved) {
   Log log;
   log.start(0).ready(0, 0).save(10, 100).save(10, 200).save(10, 300).preempted(5, 350);

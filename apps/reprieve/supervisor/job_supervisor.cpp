@@ -537,7 +537,7 @@ class JobSupervisor {
     }
     const auto same = [](const fs::path& a, const fs::path& b) {
       std::error_code ignored;
-      return a.lexically_normal() == b.lexically_normal() || fs::equivalent(a, b, ignored);
+      return a == b || fs::equivalent(a, b, ignored);
     };
     const bool uses_it = std::ranges::any_of(opened, [&](const fs::path& path) {
       return same(path, *settings_.directory) ||

@@ -187,13 +187,29 @@ fs::path RunDirectory::make(int start) const {
   }
 }
 
+namespace {
+
+/// A regular file that nobody else has put there. Some file systems give everything in a directory to its owner.
+bool is_own_file(const fs::path& file) {
+  struct stat own = {};
+  struct stat above = {};
+  if (::lstat(file.c_str(), &own) != 0 || !S_ISREG(own.st_mode)) {
+    return false;
+  }
+  constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+  return own.st_uid == ::geteuid() || (::stat(file.parent_path().c_str(), &above) == 0 && own.st_uid == above.st_uid &&
+                                       (above.st_mode & kOthersWrite) == 0);
+}
+
+}  // namespace
+
 std::vector<RecordedEvent> RunRecordReader::read_new() {
   std::vector<std::filesystem::path> files;
   std::error_code error;
   // A supervisor below this one has the records of its runs in directories of its own, further down.
   for (std::filesystem::recursive_directory_iterator entry(directory_, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().extension() == core::kRunRecordSuffix) {
+    if (entry->path().extension() == core::kRunRecordSuffix && is_own_file(entry->path())) {
       files.push_back(entry->path());
     }
   }
@@ -299,7 +315,9 @@ RunProgress SupervisedRun::progress_in_event_logs(const std::optional<std::files
   const std::string start = core::event_time(started_wall_clock_);
   RunProgress progress;
   for (const auto& each : directories) {
-    for (const auto& logged : core::read_events(each / core::kEventLogName, core::kLongestLog)) {
+    const fs::path log = each / core::kEventLogName;
+    for (const auto& logged :
+         is_own_file(log) ? core::read_events(log, core::kLongestLog) : std::vector<core::LoggedEvent>()) {
       if (logged.time >= start) {
         progress.take(each.string(), logged);
       }
@@ -311,6 +329,9 @@ RunProgress SupervisedRun::progress_in_event_logs(const std::optional<std::files
 std::optional<std::string> SupervisedRun::error_report() const {
   const std::chrono::duration<double> start = started_wall_clock_.time_since_epoch();
   for (const auto& directory : progress_.directories()) {
+    if (!is_own_file(directory / "error.json")) {
+      continue;
+    }
     std::ifstream file(directory / "error.json");
     if (auto message = message_of_error_report(file, start.count())) {
       return message;

@@ -91,11 +91,12 @@ bool PosixFile::leave_direct_mode() const {
 }
 
 PosixFile PosixFile::create_in_memory() {
-  const int descriptor = ::memfd_create("reprieve-layout", MFD_CLOEXEC);
-  if (descriptor < 0) {
+  core::Descriptor made(::memfd_create("reprieve-layout", MFD_CLOEXEC));
+  if (!made.is_open()) {
     throw storage_error("create", "a file in memory", errno);
   }
-  return PosixFile("/proc/self/fd/" + std::to_string(descriptor), descriptor);
+  const std::string path = "/proc/self/fd/" + std::to_string(made.get());
+  return PosixFile(path, made.release());
 }
 
 PosixFile::PosixFile(PosixFile&& other) noexcept

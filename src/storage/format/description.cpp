@@ -289,6 +289,18 @@ std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registr
   return variables;
 }
 
+std::vector<LocalVariable> collect_replicated(const Checkpoint::Registry& registry) {
+  const devices::Spaces spaces;
+  std::vector<LocalVariable> variables;
+  for (const auto& [name, variable] : registry.variables) {
+    if (variable.distribution == state::Distribution::replicated &&
+        variable.value->type().element_class != ElementClass::opaque) {
+      variables.push_back(collect_value(name, variable, spaces));
+    }
+  }
+  return variables;
+}
+
 void check_texts(const std::string& name, const Annotation& annotation) {
   check_utf8(name, name, "the variable name");
   check_utf8(annotation.units, name, "the units");

@@ -46,6 +46,9 @@ struct LocalVariable {
 /// @throws UsageError if a layout is not allowed, and what the user's describe functions and serializers throw
 [[nodiscard]] std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registry);
 
+/// Of these, the replicated ones that are no objects: no serializer of the user's is called.
+[[nodiscard]] std::vector<LocalVariable> collect_replicated(const Checkpoint::Registry& registry);
+
 /// The space to ask for the memory that @p value gives; null if there is none, or if the value asks it.
 [[nodiscard]] MemorySpace* space_to_check(ValueAccess& value, MemorySpace* named);
 

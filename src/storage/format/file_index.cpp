@@ -252,7 +252,7 @@ auto named_in_errors(const std::string& file_name, const Parse& parse_it) {
   try {
     return parse_it();
   } catch (const json::exception& error) {
-    throw CorruptError(file_name + " has an impossible manifest: " + error.what());
+    throw CorruptError(file_name + " has an impossible manifest: " + core::reason_of(error));
   } catch (const CorruptError& error) {
     throw CorruptError(file_name + " contradicts itself: " + error.what());
   }

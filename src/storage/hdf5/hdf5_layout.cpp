@@ -5,6 +5,7 @@
 #include <array>
 #include <string_view>
 
+#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
@@ -36,6 +37,7 @@ std::uint64_t write_two_chunks(const std::filesystem::path& path, const std::arr
   check_hdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), kChunking);
   const Hdf5Handle file_creation = make_property_list(H5P_FILE_CREATE);
   check_hdf5(H5Pset_userblock(file_creation.get(), kCommitRecordBytes), kChunking);
+  const core::StandardDescriptors taken;
   Hdf5Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, file_creation.get(), access.get()), H5Fclose, kChunking);
   const hsize_t length = numbers.size();
   const Hdf5Handle space(H5Screate_simple(1, &length, nullptr), H5Sclose, kChunking);
@@ -150,6 +152,7 @@ Hdf5Handle create_hdf5_file(const std::filesystem::path& file, const FileIndex& 
   check_hdf5(H5Pset_meta_block_size(access.get(), structure_bytes(index)), action);
   const Hdf5Handle creation = make_property_list(H5P_FILE_CREATE);
   check_hdf5(H5Pset_userblock(creation.get(), kCommitRecordBytes), action);
+  const core::StandardDescriptors taken;
   return {H5Fcreate(file.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), H5Fclose, action};
 }
 
@@ -488,6 +491,7 @@ bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
   fields.resize(fields_bytes_, ' ');
   const QuietHdf5 quiet;
   const char* action = "open a layout again";
+  const core::StandardDescriptors taken;
   Hdf5Handle file(H5Fopen(layout_.path().c_str(), H5F_ACC_RDWR, make_access().get()), H5Fclose, action);
   {
     const Hdf5Handle group(H5Gopen2(file.get(), "reprieve", H5P_DEFAULT), H5Gclose, action);

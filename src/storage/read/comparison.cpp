@@ -23,9 +23,9 @@ void add_line(std::vector<std::string>& lines, const std::string& name, const st
 }
 
 std::string type_difference(ElementType registered, ElementType stored) {
-  return registered == stored
-             ? ""
-             : "registered with elements of type " + to_string(registered) + ", stored with " + to_string(stored);
+  return registered == stored ? ""
+                              : std::string(kRegisteredWith) + "elements of type " + to_string(registered) +
+                                    ", stored with " + to_string(stored);
 }
 
 /// Texts fit an array of texts, whatever its elements' length.
@@ -36,9 +36,9 @@ std::string value_type_difference(const ValueAccess& value, const StoredVariable
 }
 
 std::string shape_difference(const Extents& registered, const Extents& stored) {
-  return registered == stored
-             ? ""
-             : "registered with the shape " + core::list_text(registered) + ", stored with " + core::list_text(stored);
+  return registered == stored ? ""
+                              : std::string(kRegisteredWith) + "the shape " + core::list_text(registered) +
+                                    ", stored with " + core::list_text(stored);
 }
 
 /// Where one side has no list of members, only the sizes of the elements are compared.
@@ -129,7 +129,7 @@ class FileComparison {
 
   [[nodiscard]] std::string difference(const state::Variable& variable, const StoredVariable& stored) const {
     if (variable.distribution != stored.distribution) {
-      return std::string("registered as ") + to_string(variable.distribution) + ", stored as " +
+      return std::string(kRegisteredAs) + to_string(variable.distribution) + ", stored as " +
              to_string(stored.distribution);
     }
     switch (variable.distribution) {
@@ -258,6 +258,9 @@ std::vector<std::string> ways_out(const Differences& differences, int saved_rank
   }
   if (any(kNotRegistered)) {
     ways.emplace_back("a variable that the program no longer has: allow_dropped(name)");
+  }
+  if (any(kRegisteredWith) || any(kRegisteredAs)) {
+    ways.emplace_back("a checkpoint of another input or program: start with that one, or use another directory");
   }
   if (any(kNoRedistribution)) {
     ways.push_back("start on " + std::to_string(saved_ranks) +

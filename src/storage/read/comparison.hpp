@@ -35,6 +35,8 @@ struct Comparison {
 /// Lines of differences, without the variable's name, for which there is a way out.
 inline constexpr std::string_view kNotStored = "registered, but not in the checkpoint";
 inline constexpr std::string_view kNotRegistered = "in the checkpoint, but not registered";
+inline constexpr std::string_view kRegisteredWith = "registered with ";  ///< another type or shape
+inline constexpr std::string_view kRegisteredAs = "registered as ";      ///< another kind
 inline constexpr std::string_view kNoRedistribution = "without a redistribution function";
 
 /// What to do about @p differences: a line each; empty if none is known. @param saved_ranks  of the checkpoint

@@ -17,8 +17,18 @@ namespace {
 
 using Distribution = state::Distribution;
 
+/// Nothing that is registered is in the file, which holds other variables.
+bool is_of_another_program(const Differences& differences, std::size_t registered) {
+  const auto count = [&](std::string_view text) {
+    return std::ranges::count_if(differences, [&](const std::string& line) { return line.ends_with(text); });
+  };
+  return std::cmp_equal(count(kNotStored), registered) && count(kNotRegistered) > 0;
+}
+
 /// Throws one error with the differences of all ranks. Lines that are the same on all ranks are shown once.
-void throw_if_different(const std::vector<Differences>& lines_of_ranks, const std::string& file, int saved_ranks) {
+/// @param registered  how many variables the program has
+void throw_if_different(const std::vector<Differences>& lines_of_ranks, std::size_t registered, const std::string& file,
+                        int saved_ranks) {
   std::map<std::string, std::vector<std::size_t>> ranks_of;
   for (std::size_t rank = 0; rank < lines_of_ranks.size(); ++rank) {
     for (const std::string& line : lines_of_ranks[rank]) {
@@ -37,6 +47,9 @@ void throw_if_different(const std::vector<Differences>& lines_of_ranks, const st
   }
   for (const std::string& way : ways_out(differences, saved_ranks)) {
     text += "\n  -> " + way;
+  }
+  if (is_of_another_program(differences, registered)) {
+    text.insert(0, " it is of another program, and holds none of the variables here. Use another directory:");
   }
   if (!text.empty()) {
     throw MismatchError(file + " does not fit the registered state:" + text);
@@ -146,7 +159,9 @@ void Restorer::compare(Operation&& operation) {
   agreed("comparing", std::forward<Operation>(operation));
   const std::string what = what_ + ": comparing";
   const auto lines = comm_.gather_values(comparison_.differences, what);
-  comm_.on_chief([&] { throw_if_different(lines, file_.string(), index_->metadata.world_size); }, what);
+  comm_.on_chief(
+      [&] { throw_if_different(lines, registry_.variables.size(), file_.string(), index_->metadata.world_size); },
+      what);
 }
 
 /// To find memory whose layout is declared changes nothing, so that does not count.

@@ -30,14 +30,14 @@
 
 namespace reprieve::storage {
 
-class Restorer {
+class [[gnu::visibility("hidden")]] Restorer {
  public:
   /// Keeps references to the communicator and the registry. @param verify  compare checksums
-  Restorer(cluster::Communicator& comm, const Checkpoint::Registry& registry, core::FileAddress file, bool verify);
+  Restorer(cluster::Communicator & comm, const Checkpoint::Registry& registry, core::FileAddress file, bool verify);
   /// Restores what lies elsewhere than in a file, on as many ranks as saved it: `look` reads nothing, and in `prove`
   /// each rank verifies what it saved itself. What is corrupt there is an error that names the rank.
   /// @param index  what a file of it would say about itself; @param source  of all that the ranks read, lives as long
-  Restorer(cluster::Communicator& comm, const Checkpoint::Registry& registry, core::FileAddress name, FileIndex index,
+  Restorer(cluster::Communicator & comm, const Checkpoint::Registry& registry, core::FileAddress name, FileIndex index,
            const BlockSource& source, bool verify);
   Restorer(const Restorer&) = delete;
   Restorer& operator=(const Restorer&) = delete;
@@ -77,7 +77,7 @@ class Restorer {
   template <class Operation>
   void agreed(const char* stage, Operation&& operation);
   template <class Operation>
-  void compare(Operation&& operation);
+  void compare(Operation && operation);
 
   void load_index();
   void load_index_from(int root);

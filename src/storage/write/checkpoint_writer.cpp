@@ -13,6 +13,8 @@
 
 #include "storage/write/checkpoint_writer.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -83,15 +85,24 @@ std::vector<std::uint64_t> digests_of(const std::vector<LocalVariable>& variable
   return digests;
 }
 
-/// The first variable whose digest is another one than rank 0's; a great number if there is none. One that lies in
-/// the memory of a device on one of the two is not compared.
-std::int64_t first_other(const std::vector<std::uint64_t>& digests, const std::vector<std::uint64_t>& chiefs) {
+/// For each variable, whether its digest is another one than rank 0's. One that lies in the memory of a device on one
+/// of the two is not compared.
+Bytes others_of(const std::vector<std::uint64_t>& digests, const std::vector<std::uint64_t>& chiefs) {
+  Bytes others(digests.size());
   for (std::size_t v = 0; v < std::min(digests.size(), chiefs.size()); ++v) {
-    if (digests[v] != chiefs[v] && digests[v] != 0 && chiefs[v] != 0) {
-      return static_cast<std::int64_t>(v);
+    others[v] = std::byte{digests[v] != chiefs[v] && digests[v] != 0 && chiefs[v] != 0};
+  }
+  return others;
+}
+
+std::vector<std::string> names_of_others(const std::vector<LocalVariable>& variables, const std::vector<Bytes>& ranks) {
+  std::vector<std::string> names;
+  for (std::size_t v = 0; v < variables.size(); ++v) {
+    if (std::ranges::any_of(ranks, [v](const Bytes& others) { return others.at(v) != std::byte{}; })) {
+      names.push_back("'" + variables[v].description.name + "'");
     }
   }
-  return std::numeric_limits<std::int32_t>::max();
+  return names;
 }
 
 }  // namespace
@@ -102,25 +113,27 @@ void fill_versions(FileMetadata& metadata) {
   metadata.hdf5_version = hdf5_version();
 }
 
-void compare_replicated(cluster::Communicator& comm, const std::vector<LocalVariable>& variables,
+bool compare_replicated(cluster::Communicator& comm, const std::vector<LocalVariable>& variables,
                         const std::string& what) {
   if (comm.size() == 1) {
-    return;
+    return true;
   }
   std::vector<std::uint64_t> digests;
   comm.agree(core::capture([&] { digests = digests_of(variables); }), what);
   if (comm.compare(xxh3(std::as_bytes(std::span(digests))), 0, what).is_equal) {
-    return;
+    return true;
   }
-  const std::int64_t first = -comm.max(-first_other(digests, comm.from_chief([&] { return digests; }, what)), what);
-  if (comm.is_chief() && first < std::ssize(variables)) {
+  const auto ranks = comm.gather(others_of(digests, comm.from_chief([&] { return digests; }, what)), what);
+  const auto names = comm.from_chief([&] { return names_of_others(variables, ranks); }, what);
+  if (comm.is_chief() && !names.empty()) {
     core::log::warning(
-        "'{}' is registered as replicated, but it is not equal on all ranks: only the value of rank 0 is saved, and "
-        "all "
-        "ranks get that one at a restart. If each rank has a value of its own, register it as per_rank; if each has a "
-        "part of one array, as distributed",
-        variables[static_cast<std::size_t>(first)].description.name);
+        "{} registered as replicated, but {} not equal on all ranks: only the value of rank 0 is saved, and all ranks "
+        "get that one at a restart. If each rank has a value of its own, register it as per_rank; if each has a part "
+        "of one array, as distributed",
+        fmt::format("{} {}", fmt::join(names, ", "), names.size() == 1 ? "is" : "are"),
+        names.size() == 1 ? "it is" : "they are");
   }
+  return names.empty();
 }
 
 CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, core::FileAddress file, const WriteOptions& options,
@@ -137,7 +150,7 @@ void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMeta
   const std::string what = what_ + "laying out the file";
   find_layout(describe(what), metadata, what);
   if (options_.compare_replicated) {
-    compare_replicated(comm_, variables_, what_ + "comparing the replicated values");
+    static_cast<void>(compare_replicated(comm_, variables_, what_ + "comparing the replicated values"));
   }
   bool rewrites = false;
   comm_.on_chief([&] { rewrites = cache_.content->file->put_on_disk(plan_.file, options_.recycle); }, what);

@@ -53,11 +53,12 @@ struct LayoutCache {
 
 // Whether what is registered as equal on all ranks is equal.
 
-/// Warns, once and on rank 0, if a replicated variable has another value on some rank: only that of rank 0 is saved,
-/// and all ranks would continue with it. Looks at the first 4 MiB of each variable, and at 64 MiB in all; at numbers
+/// Warns on rank 0 of the replicated variables that have another value on some rank: only those of rank 0 are saved,
+/// and all ranks would continue with them. Looks at the first 4 MiB of each variable, and at 64 MiB in all; at numbers
 /// and texts alone, since equal objects may have different bytes, and not at the memory of devices. Collective: one
-/// small reduction if all are equal. @param variables  the same ones on all ranks @throws as any collective call
-void compare_replicated(cluster::Communicator& comm, const std::vector<LocalVariable>& variables,
+/// small reduction if all are equal. Returns whether they are, the same on all ranks.
+/// @param variables  the same ones on all ranks @throws as any collective call
+bool compare_replicated(cluster::Communicator& comm, const std::vector<LocalVariable>& variables,
                         const std::string& what);
 
 struct WriteOptions {

@@ -2,6 +2,7 @@
 #include <mpi.h>
 
 #include "cluster/communicator.hpp"
+#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "core/threads.hpp"
 #include "storage/hdf5/hdf5_handle.hpp"
@@ -67,6 +68,7 @@ class CollectiveTransfer {
     check_hdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), action);
     // One rank reads HDF5's structures and broadcasts them.
     check_hdf5(H5Pset_all_coll_metadata_ops(access.get(), true), action);
+    const core::StandardDescriptors taken;
     return {H5Fopen(plan_.file.c_str(), H5F_ACC_RDWR, access.get()), H5Fclose, action};
   }
 

@@ -127,6 +127,19 @@ void check_registration(cluster::Communicator& comm, const Checkpoint::Registry&
   comm.together([&] { compare_registration(comm, registry); }, kComparing);
 }
 
+void check_declared_memory(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
+  comm.agree(core::capture([&] {
+               const devices::Spaces spaces;
+               for (const auto& [name, variable] : registry.variables) {
+                 if (variable.declared) {
+                   DistributedArray array = variable.describe();
+                   state::check_array(name, array, spaces, variable.space.get());
+                 }
+               }
+             }),
+             "looking at the registered memory");
+}
+
 void check_descriptions(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
   const bool are_all_declared =
       std::all_of(registry.variables.begin(), registry.variables.end(), [](const auto& entry) {

@@ -27,6 +27,10 @@ namespace reprieve::storage {
 /// @throws MismatchError that lists all differences, or UsageError about boxes that overlap, the same on every rank
 void check_registration(cluster::Communicator& comm, const Checkpoint::Registry& registry);
 
+/// Whether the memory of arrays with a layout fits it: a vector may have been resized, or memory freed, since it was
+/// registered. For a start without a restore, which sees that too. Collective. @throws UsageError on all ranks
+void check_declared_memory(cluster::Communicator& comm, const Checkpoint::Registry& registry);
+
 /// The same for arrays that functions of the program describe; these are called. For the time after a restore, which
 /// has called them too: before, they may not be able to answer. Collective.
 /// @throws as check_registration, and what the functions throw

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -224,6 +225,8 @@ std::vector<Lie> lies_about_variables() {
        }},
       {"shape_large", "'grid': lies outside", in_grid("shape", nlohmann::json::array({kHuge, 6}))},
       {"shape_is_text", "where a list of integers is expected", in_grid("shape", "4 6")},
+      {"shape_in_a_shape", "'[[]]' where an integer is expected", in_grid("shape", nlohmann::json::parse("[[[]]]"))},
+      {"shape_in_chunks", "'[4]' where an integer is expected", in_grid("tile", nlohmann::json::parse("[[4],[6]]"))},
       {"shape_of_100_dimensions", "more dimensions than", in_grid("shape", std::vector<int>(100, 1))},
       {"pieces_of_many_dimensions", "more dimensions than",
        [](Forgery& f) { f.variable("own")["piece_dimensions"] = kLast; }},
@@ -362,6 +365,91 @@ TEST_P(ForgedLie, IsRefusedAndNamed) {
 
 INSTANTIATE_TEST_SUITE_P(All, ForgedLie, testing::ValuesIn(all_lies()),
                          [](const auto& instance) { return instance.param.name; });
+
+/// Changes what a file says about itself, somewhere: values become others, also lists and objects in them, and the text
+/// need not stay JSON. The digests are right all the same.
+class Distortion {
+ public:
+  explicit Distortion(unsigned seed) : random_(seed) {}
+
+  void of(Forgery& forgery) {
+    for (std::size_t times = 1 + below(3); times > 0; --times) {
+      if (below(4) == 0) {
+        auto& words = below(2) == 0 ? forgery.boxes : forgery.checksums;
+        words.at(below(words.size())) = any_number();
+      } else {
+        change(forgery.manifest);
+      }
+    }
+    if (below(8) == 0) {
+      forgery.manifest_text = forgery.manifest.dump();
+      const std::size_t place = below(forgery.manifest_text.size());
+      forgery.manifest_text.replace(place, below(4), 1, "[]{},:\"\\0-\x9b"[below(11)]);
+    }
+  }
+
+ private:
+  std::size_t below(std::size_t end) { return std::uniform_int_distribution<std::size_t>(0, end - 1)(random_); }
+  std::uint64_t any_number() { return std::array<std::uint64_t, 7>{0, 1, 2, 7, 4096, kHuge, kLast}.at(below(7)); }
+
+  void change(nlohmann::json& value) {
+    if (value.is_structured() && !value.empty() && below(8) != 0) {
+      const auto item = std::next(value.begin(), static_cast<std::ptrdiff_t>(below(value.size())));
+      below(12) == 0 ? static_cast<void>(value.erase(item)) : change(*item);
+      return;
+    }
+    const nlohmann::json old = value;
+    const std::array<nlohmann::json, 12> others{nullptr,
+                                                true,
+                                                -1,
+                                                1.5,
+                                                any_number(),
+                                                "",
+                                                "\n\u009b",
+                                                nlohmann::json::array(),
+                                                nlohmann::json::object(),
+                                                nlohmann::json::parse("[[[]]]"),
+                                                nlohmann::json::array({old, old}),
+                                                nlohmann::json{{"name", old}}};
+    value = others.at(below(others.size()));
+  }
+
+  std::mt19937_64 random_;
+};
+
+/// What is read of a file is what was saved; or the error says so in words of this project.
+Fate fate_of(const std::filesystem::path& file) {
+  SampleReader reader;
+  const Fate fate = reader.restore(file, "");
+  for (const storage::Corruption& corruption : storage::verify_file(file)) {
+    if (corruption.problem.find("json.exception") != std::string::npos) {
+      return Fate::odd;
+    }
+  }
+  return fate;
+}
+
+TEST_F(Forged, NoDistortionDoesHarm) {
+  constexpr std::size_t kTries = 4000;
+  const Tally tally = try_all(
+      kTries, [] {},
+      [&](std::size_t i) {
+        Forgery forgery(valid_);
+        Distortion(static_cast<unsigned>(i)).of(forgery);
+        forgery.write(file_);
+        return fate_of(file_);
+      });
+  EXPECT_THAT(tally.bad, testing::IsEmpty());
+  EXPECT_GT(tally[Fate::refused], kTries / 2);
+  EXPECT_EQ(tally[Fate::refused] + tally[Fate::unchanged], kTries);
+  for (unsigned i = 0; i < 40; ++i) {
+    Forgery forgery(valid_);
+    Distortion(i).of(forgery);
+    forgery.write(file_);
+    EXPECT_LE(run_tool("show " + file_.string()), 2) << "distortion " << i;
+    EXPECT_LE(run_tool("ls " + directory_.path().string()), 2) << "distortion " << i;
+  }
+}
 
 /// Tables in a hole of a terabyte cost nothing on the disk, and must not in memory or time.
 TEST_F(Forged, TablesOfATerabyteAreNotRead) {

@@ -6,6 +6,7 @@ program has it.
 from __future__ import annotations
 
 import ctypes
+import enum
 import operator
 import pickle
 from collections.abc import Callable
@@ -222,6 +223,8 @@ class ArrayEntry(Entry):
     def register(self) -> None:
         self.value = self.slot.get()
         self.array = array_of(self.value, self.slot.where)
+        if isinstance(self.array, np.ma.MaskedArray):
+            raise UsageError(f"{self.slot.where}: a masked array is not saved with its mask: save its .data and .mask")
         check_array(self.array, self.slot.where)
         self.element = Element(self.array.dtype, self.slot.where)
         self.layout = layout(self.array)
@@ -346,7 +349,7 @@ class GrowingEntry(Entry):
 
     def register(self) -> None:
         array = self.slot.get()
-        if not isinstance(array, np.ndarray) or array.ndim == 0:
+        if type(array) is not np.ndarray or array.ndim == 0:
             raise UsageError(
                 f"{self.slot.where}: only numpy arrays with a dimension or more, on the host, can be growing"
             )
@@ -418,6 +421,8 @@ class BytesEntry(Entry):
                 return bytes(value.save())
             if isinstance(value, Pickled):
                 return pickle.dumps(value.value)
+            if isinstance(value, enum.Enum):
+                return _member_name(value, where).encode()
             return bytes(value) if self.kind == "bytes" else _records.to_text(value, where)
         except RecursionError as error:
             raise UsageError(f"{where}: the value contains itself, or values in values too deep: {error}") from error
@@ -478,7 +483,11 @@ class BytesEntry(Entry):
             return _records.unpack(data)
         if isinstance(self.slot.get(), Pickled):
             return pickle.loads(data)
-        return _records.from_text(bytes(data)) if self.is_text else bytes(data)
+        if not self.is_text:
+            return bytes(data)
+        if isinstance(self.slot.get(), enum.Enum):
+            return _member(type(self.slot.get()), bytes(data).decode(), self.slot.where)
+        return _records.from_text(bytes(data))
 
 
 #: Values that are stored as a text, which says what it is.
@@ -487,9 +496,25 @@ _PLAIN = "a text, a list or None"
 _STATE_DICT = " with a state_dict()"
 
 
+def _member_name(member: enum.Enum, where: str) -> str:
+    if member.name not in type(member).__members__:
+        raise UsageError(f"{where}: {member!r} has no name: save its value")
+    return str(member.name)
+
+
+def _member(kind: type[enum.Enum], text: str, where: str) -> enum.Enum:
+    """Versions up to 0.2 stored the value of a member that is a text."""
+    for member in kind:
+        if text in (member.name, member.value):
+            return member
+    raise UsageError(f"{where}: the checkpoint has {text!r}, which is no member of {kind.__name__}")
+
+
 def _kind_of(value: Any) -> str:
     """Which values can replace each other between a save and a restore."""
-    if isinstance(value, (bytes, bytearray)):
+    if isinstance(value, enum.Enum):
+        return f"a member of {type(value).__name__}"
+    if type(value) in (bytes, bytearray):
         return "bytes"
     if isinstance(value, (Pickled, Custom)):
         return type(value).__name__.lower()
@@ -616,6 +641,8 @@ def make_entry(registry: Any, name: str, slot: Slot, marker: Variable) -> Entry:
         return TensorEntry(registry, name, slot, marker)
     if isinstance(value, np.ndarray) or is_on_device(value):
         return ArrayEntry(registry, name, slot, marker)
-    if isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, (str, bytes)):
+    is_numpy = isinstance(value, np.generic) and not isinstance(value, (str, bytes))
+    is_number_with_name = isinstance(value, enum.Enum) and isinstance(value, (int, float, complex))
+    if type(value) in ScalarEntry.KINDS or is_numpy or is_number_with_name:
         return ScalarEntry(registry, name, slot, marker)
     return BytesEntry(registry, name, slot, marker)

@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 import os
+import stat
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ COMMIT_RECORD_BYTES = 4096
 MAGIC = int.from_bytes(b"REPRIEVE", "little")
 NEWEST_VERSION = 2
 MAX_BLOCK_BYTES = 4 << 20
+MOST_TABLE_BYTES = 2 << 30
 
 
 class Box(NamedTuple):
@@ -68,8 +70,11 @@ class File:
 
     def __init__(self, path: Any, descriptor: int | None = None) -> None:
         self.path = path
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if descriptor is None else descriptor
-        self.size = os.fstat(self._descriptor).st_size
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # the open of a FIFO would wait
+        self._descriptor = os.open(path, flags) if descriptor is None else descriptor
+        status = os.fstat(self._descriptor)
+        check(stat.S_ISREG(status.st_mode), path, "it is no regular file")
+        self.size = status.st_size
 
     def again(self) -> File:
         """The same file, which is closed by itself."""
@@ -104,7 +109,8 @@ class Tables(NamedTuple):
     """What a file says of itself."""
 
     manifest: dict[str, Any]
-    boxes: np.ndarray
+    boxes: np.ndarray  # in the order of the variables
+    ends: np.ndarray  # of the boxes of each
     checksums: np.ndarray
 
 
@@ -124,6 +130,7 @@ def _read_commit_record(file: File) -> list[int]:
 def _read_table(file: File, name: str, words: list[int]) -> np.ndarray:
     offset, size, checksum = words
     check(offset + size <= file.size, file.path, f"the {name} lies outside of the file")
+    check(size <= MOST_TABLE_BYTES, file.path, f"the {name} is larger than {MOST_TABLE_BYTES >> 30} GiB")
     part = file.read(offset, size)
     xxh3 = hasher()
     check(xxh3 is None or xxh3(part) == checksum, file.path, f"the {name} is corrupt")
@@ -138,18 +145,90 @@ def read_manifest(file: File) -> tuple[dict[str, Any], list[int]]:
     words = _read_commit_record(file)
     text = _read_table(file, "manifest", words[3:6]).tobytes()
     try:
-        return json.loads(text), words
-    except ValueError as error:
-        raise CorruptError(f"{file.path}: the manifest cannot be read: {error}") from error
+        manifest = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f"{file.path}: the manifest is no JSON") from error
+    _check_fields(manifest, _FIELDS, file.path, "the manifest")
+    _check_fields(manifest["reason"], {"kind": str}, file.path, "the reason")
+    check(0 < manifest["world_size"] and 0 < manifest["box_dimensions"] <= _MOST_DIMENSIONS, file.path, "impossible ranks or dimensions")
+    return manifest, words
+
+
+# Anybody may have written a manifest: what is read of it has the type and the size that it must have.
+
+_MOST_DIMENSIONS = 32
+_MOST = 1 << 62
+_LAST_US = 253_402_300_799_000_000  # of the year 9999
+#: The fields with a `?` need not be there. `int` is a number from 0 on.
+_FIELDS = {"number": int, "world_size": int, "time_us": int, "box_dimensions": int, "variables": list, "reason": dict}
+_FIELDS |= {"run?": int, "save?": int, "run_calls?": int, "constants?": dict}
+_ELEMENTS = {"class": str, "size_bytes": int, "members?": list}
+_MEMBER = _ELEMENTS | {"name": str, "offset": int, "shape?": list}
+_VARIABLE = _ELEMENTS | {"name": str, "distribution": str, "shape": list, "file_offset": int, "piece_dimensions": int}
+_VARIABLE |= {"tile?": list, "units?": str, "description?": str, "dims?": list, "texts?": bool, "copy?": bool}
+
+
+def _fits(value: Any, kind: type) -> bool:
+    return type(value) is kind and (kind is not int or 0 <= value < _MOST)
+
+
+def _check_fields(entry: Any, fields: dict[str, type], path: Any, what: str) -> None:
+    check(type(entry) is dict, path, f"{what} is of another form")
+    for name, kind in fields.items():
+        value = entry.get(name.rstrip("?"))
+        is_good = _fits(value, kind) or name.endswith("?") and value is None
+        check(is_good, path, f"{what} says of '{name.rstrip('?')}': {str(value)[:100]!r}")
+    for name in ("shape", "tile"):
+        numbers = entry.get(name) or []
+        is_good = len(numbers) <= _MOST_DIMENSIONS and all(_fits(each, int) for each in numbers)
+        check(is_good, path, f"{what} has an impossible {name}: {str(numbers)[:100]}")
+    for member in entry.get("members") or [] if "class" in fields else []:
+        _check_fields(member, _MEMBER, path, f"a member of {what}")
+
+
+def _check_variable(file: File, entry: Any, rows: np.ndarray) -> None:
+    path = file.path
+    _check_fields(entry, _VARIABLE, path, "a variable")
+    what = f"the variable {entry['name'][:100]!r}"
+    check(all(type(each) is str for each in entry.get("dims") or []), path, f"{what} has impossible names of dimensions")
+    try:
+        size = dtype_of(entry).itemsize
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise CorruptError(f"{path}: {what} has elements of an impossible type") from error
+    shape, chunk = entry["shape"], entry.get("tile")
+    extent = math.prod(length for length in shape if length > 0) * size
+    check(size == entry["size_bytes"] > 0 and extent < _MOST, path, f"{what} has an impossible size")
+    check(entry["file_offset"] + (extent if 0 not in shape else 0) <= file.size, path, f"{what} lies outside of the file")
+    is_good = not chunk or len(chunk) == len(shape) and 0 not in chunk and math.prod(chunk) * size <= file.size
+    check(is_good, path, f"{what} has impossible chunks")
+    width = (rows.shape[1] - 3) // 2
+    offsets, extents = rows[:, 3 : 3 + width], rows[:, 3 + width :]
+    if entry["distribution"] == "per_rank":
+        check(len(shape) == 1 and entry["piece_dimensions"] <= width, path, f"{what} has impossible parts")
+        pieces = [(int(o), math.prod(map(int, e[: entry["piece_dimensions"]]))) for o, e in zip(offsets[:, 0], extents)]
+        is_good = all(offset + count <= shape[0] for offset, count in pieces)
+    else:
+        is_good = entry["distribution"] in ("replicated", "distributed") and len(shape) <= width
+        is_good = is_good and bool(np.all(offsets[:, : len(shape)] + extents[:, : len(shape)] <= np.array(shape, "<u8")))
+    check(is_good, path, f"{what} has boxes outside of it")
 
 
 def read_tables(file: File) -> Tables:
-    """Reads the commit record and the three tables that it guards, as `read_manifest`."""
+    """Reads the commit record and the three tables that it guards, as `read_manifest`, and checks what they say."""
     manifest, words = read_manifest(file)
     boxes = _read_table(file, "table of boxes", words[6:9])
     checksums = _read_table(file, "table of checksums", words[9:12])
-    width = 3 + 2 * manifest["box_dimensions"]
-    return Tables(manifest, boxes.view("<u8").reshape(-1, width), checksums.view("<u8"))
+    width, variables = 3 + 2 * manifest["box_dimensions"], manifest["variables"]
+    check(boxes.size % (8 * width) == 0 and checksums.size % 8 == 0, file.path, "a table is cut short")
+    check(manifest["time_us"] <= _LAST_US, file.path, "an impossible time")
+    rows = boxes.view("<u8").reshape(-1, width)
+    is_good = bool(np.all(rows < _MOST) and np.all(rows[:, 0] < len(variables)) and np.all(rows[:, 1] < manifest["world_size"]))
+    check(is_good, file.path, "a box of no variable or of no rank")
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    ends = np.searchsorted(rows[:, 0], np.arange(len(variables) + 1, dtype=rows.dtype))
+    for i, entry in enumerate(variables):
+        _check_variable(file, entry, rows[ends[i] : ends[i + 1]])
+    return Tables(manifest, rows, ends, checksums.view("<u8"))
 
 
 #: A box that is not much less than the bytes from its first to its last element is read at once, and a small one too.

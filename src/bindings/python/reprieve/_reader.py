@@ -191,6 +191,7 @@ class StoredVariable:
         for box in self.boxes:
             number = box.first_checksum
             for part in self._blocks(box):
+                _layout.check(number < len(self._file._tables.checksums), self._file.path, "fewer checksums than blocks")
                 block = np.ascontiguousarray(self._part(part))
                 if xxh3(block) != int(self._file._tables.checksums[number]):
                     place = ", ".join(f"{each.start}:{each.stop}" for each in part)
@@ -240,9 +241,7 @@ class StoredCheckpoint(Mapping[str, StoredVariable]):
         self._variables = self._make_variables()
 
     def _make_variables(self) -> dict[str, StoredVariable]:
-        entries, boxes = self.manifest["variables"], self._tables.boxes
-        boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
-        ends = np.searchsorted(boxes[:, 0], np.arange(len(entries) + 1, dtype=boxes.dtype))
+        entries, boxes, ends = self.manifest["variables"], self._tables.boxes, self._tables.ends
         return {
             entry["name"]: StoredVariable(self, entry, boxes[ends[i] : ends[i + 1]]) for i, entry in enumerate(entries)
         }

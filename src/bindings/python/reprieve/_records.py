@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import collections
 import json
 import math
 import random
@@ -57,6 +58,10 @@ def set_generator_state(value: Any, state: Any) -> None:
         value.setstate(state)
 
 
+#: Dictionaries, and how they are stored with any keys.
+_MAPPINGS = {dict: "$dict", collections.OrderedDict: "$ordered", collections.Counter: "$counter"}
+
+
 def _as_text(array: np.ndarray) -> str:
     return base64.b64encode(array.tobytes()).decode()
 
@@ -69,21 +74,23 @@ def _encode(value: Any, where: str, store: Store = _as_text) -> Any:
     def inner(item: Any) -> Any:
         return _encode(item, where, store)
 
-    if value is None or isinstance(value, (bool, int, float, str)) and not isinstance(value, np.generic):
+    exactly = type(value)  # a value of a class that is derived would come back as one of the class below it
+    if value is None or exactly in (bool, int, float, str):
         return value
-    if isinstance(value, list):
+    if exactly is list:
         return list(map(inner, value))
-    if isinstance(value, dict):
-        if all(isinstance(key, str) and not key.startswith("$") for key in value):
-            return {key: inner(item) for key, item in value.items()}
-        return {"$dict": [[inner(key), inner(item)] for key, item in value.items()]}
-    if isinstance(value, tuple):
+    if exactly is dict and all(type(key) is str and not key.startswith("$") for key in value):
+        return {key: inner(item) for key, item in value.items()}
+    if exactly in _MAPPINGS:
+        return {_MAPPINGS[exactly]: [[inner(key), inner(item)] for key, item in value.items()]}
+    if exactly is tuple:
         return {"$tuple": list(map(inner, value))}
-    if isinstance(value, complex):
+    if exactly is complex:
         return {"$complex": [value.real, value.imag]}
-    if isinstance(value, (bytes, bytearray)):
-        return {"$" + type(value).__name__: base64.b64encode(value).decode()}
-    if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject and value.dtype.names is None:
+    if exactly in (bytes, bytearray):
+        return {"$" + exactly.__name__: base64.b64encode(value).decode()}
+    is_numpy = exactly is np.ndarray or isinstance(value, np.generic)
+    if is_numpy and not value.dtype.hasobject and value.dtype.names is None:
         kind = "$array" if isinstance(value, np.ndarray) else "$number"
         return {kind: [value.dtype.str, list(value.shape), store(np.ascontiguousarray(value))]}
     if _tensors.is_tensor(value):
@@ -108,8 +115,9 @@ def _decode_array(tag: str, content: Any, data: Any, offset: int = 0) -> Any:
 def _decode_tagged(tag: str, content: Any, blocks: Any) -> Any:
     if tag == "$tuple":
         return tuple(content)
-    if tag == "$dict":
-        return dict(map(tuple, content))
+    for mapping, its_tag in _MAPPINGS.items():
+        if tag == its_tag:
+            return mapping({key: item for key, item in content})
     if tag == "$complex":
         return complex(*content)
     if tag in ("$bytes", "$bytearray"):
@@ -120,7 +128,7 @@ def _decode_tagged(tag: str, content: Any, blocks: Any) -> Any:
     return _decode_array(tag, content, blocks, content[2])
 
 
-_TAGS = ("$tuple", "$dict", "$complex", "$bytes", "$bytearray", "$array", "$number", "$tensor")
+_TAGS = ("$tuple", *_MAPPINGS.values(), "$complex", "$bytes", "$bytearray", "$array", "$number", "$tensor")
 
 
 def _read(text: Any, blocks: Any = None) -> Any:
@@ -138,7 +146,7 @@ def _read(text: Any, blocks: Any = None) -> Any:
 
 def to_text(value: Any, where: str) -> bytes:
     """The text of a value. A text is its own, unless it begins as those of other values do."""
-    if isinstance(value, str) and not value.startswith(_START):
+    if type(value) is str and not value.startswith(_START):
         return value.encode("utf-8", "surrogatepass")
     state = generator_state(value)
     content = _encode(value if state is None else state, where)
