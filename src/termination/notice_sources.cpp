@@ -244,7 +244,11 @@ NoticeSources::NoticeSources(const SourceSettings& settings)
       poll_interval_(settings.poll_interval) {
   install_signal_handler(signals_);
   if (!signals_.empty()) {
-    pollers_.push_back(std::make_unique<Poller>(std::make_unique<SignalKeeper>(signals_), seconds(1)));
+    try {
+      pollers_.push_back(std::make_unique<Poller>(std::make_unique<SignalKeeper>(signals_), seconds(1)));
+    } catch (const std::system_error& error) {
+      core::log::debug("no thread keeps the handler of the signals: {}", error.what());  // it is there all the same
+    }
   }
   if (settings.watcher_fn) {
     add(std::make_unique<FunctionSource>(settings.watcher_fn));
