@@ -29,8 +29,8 @@ namespace reprieve {
 /// communicator in the same order; they have the same result, or throw the same error, on every rank.
 class REPRIEVE_EXPORT CheckpointManager {
  public:
-  /// Opens the directory, makes it (its last folder) if needed, takes its lock, removes what dead runs left. Collective.
-  /// Options and directory are defaults for what the environment says (`ManagerOptions::read_environment`).
+  /// Opens the directory, makes it (its last folder) if needed, takes its lock, removes what dead runs left.
+  /// Collective. Options and directory are defaults for what the environment says (`ManagerOptions::read_environment`).
   /// @param comm  duplicated; needs to live only during the call. MPI must be initialised.
   /// @param checkpoint  the state; must outlive the manager
   /// @throws StorageError (locked, permission, io), ConfigError (prefix, limits), MpiError, UnresponsiveError
