@@ -253,8 +253,8 @@ class Children : public FieldTest {
   }
 };
 
-/// A forked child is no rank: it can neither save nor end the handler, its SIGTERM is its own, and it does not keep the
-/// lock of the directory after the death of its parent.
+/// A forked child is no rank: it can neither save nor end the handler, a SIGTERM ends it when the rank is dead, and it
+/// does not keep the lock of the directory then.
 TEST_F(Children, AForkedChildTakesNoPart) {
   const auto job = start(2, kEndless, 10, {"fork_at=7", "fork_rank=0", "save_every=5"});
   wait_for_step(*job, 20);
@@ -277,12 +277,15 @@ TEST_F(Children, AForkedChildTakesNoPart) {
   EXPECT_THAT(child_report(), Not(HasSubstr("survived")));
 }
 
-/// A SIGTERM to the child alone is no notice to the job.
+/// A SIGTERM to the child alone is no notice to the job, and does not end a worker that the rank still needs.
 TEST_F(Children, ASignalToAForkedChildIsNoNotice) {
-  const auto job = start(2, 60, 20, {"fork_at=7"});
+  const auto job = start(2, 60, 20, {"fork_at=7", "fork_rank=0"});
   ASSERT_TRUE(wait_until([&] { return child_report().find("pid ") != std::string::npos; }, kLimit)) << job->err();
   const pid_t child = reported("pid ");
   ASSERT_EQ(::kill(child, SIGTERM), 0);
+  std::this_thread::sleep_for(100ms);
+  EXPECT_THAT(read_text("/proc/" + std::to_string(child) + "/stat"), HasSubstr(") S")) << "it does not sleep any more";
+  EXPECT_EQ(::kill(child, SIGKILL), 0);
   EXPECT_EQ(end_of(*job), 0) << job->err();
   EXPECT_TRUE(events("notice").empty());
 }
