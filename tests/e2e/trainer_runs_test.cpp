@@ -654,16 +654,16 @@ TEST_F(TrainerSource, APodHasItsGracePeriod) {
   expect_saved(*job, "signal SIGTERM", 42, 2);
 }
 
+class TrainerWarning : public TrainerSource, public testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(Of, TrainerWarning, testing::Values(SIGUSR2, SIGXCPU, SIGINT),
+                         [](const auto& signal) { return std::string("SIG") + ::sigabbrev_np(signal.param); });
+
 /// Without a setting: what users choose for `sbatch --signal`, and the kernel at the limit of the processor's time.
-TEST_F(TrainerSource, EveryWarningOfASchedulerIsANotice) {
-  for (const int signal : {SIGUSR2, SIGXCPU, SIGINT}) {
-    const std::string directory = "warned" + std::to_string(signal);
-    const auto job = start_on({{"REPRIEVE_PLATFORM", "slurm"}, {"REPRIEVE_DIRECTORY", (directory_ / directory)}});
-    ASSERT_TRUE(wait_until([&] { return job->err().find("beginning at step 0") != std::string::npos; }, kHang));
-    ASSERT_TRUE(job->send_to_rank(1, signal));
-    ASSERT_EQ(job->wait(kHang), 42) << job->out() << job->err();
-    EXPECT_THAT(job->err(), HasSubstr("signal " + std::string("SIG") + ::sigabbrev_np(signal)));
-  }
+TEST_P(TrainerWarning, OfASchedulerIsANotice) {
+  const auto job = start_on({{"REPRIEVE_PLATFORM", "slurm"}});
+  wait_for_events(*job, "ready", 1);
+  ASSERT_TRUE(job->send_to_rank(1, GetParam()));
+  expect_saved(*job, std::string("signal SIG") + ::sigabbrev_np(GetParam()), 42, 2);
 }
 
 TEST_F(TrainerSource, NoticesOnDifferentRanksAreOnePreemption) {
