@@ -4,10 +4,12 @@
 
 #include <mpi.h>
 
+#include <filesystem>
 #include <iostream>
 
 int main(int argc, char** argv) {
   const std::string folder = "checkpoints/";
+  std::filesystem::create_directory(folder);  // a directory is made, but not those above it
   MPI_Init(&argc, &argv);
   const bool save =
       first::saves(folder + "first") && second::saves(folder + "second") && first::saves(folder + "again");
