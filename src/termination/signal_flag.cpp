@@ -75,9 +75,9 @@ void call_previous(int signal, siginfo_t* info, void* context) {
 /// In a forked child, which is no rank of the job: what does not come from its own kin is meant for the rank, which may
 /// still need it. Otherwise the signal does what it would do without this library.
 void on_signal_in_child(int signal, siginfo_t* info, void* context) {
-  const pid_t sender = info->si_code <= 0 ? info->si_pid : 0;
+  const pid_t sender = info->si_pid;  // 0 outside of the container that this process is in
   const pid_t parent = ::getppid();
-  const bool is_own = sender == 0 || sender == ::getpid() || sender == parent || sender == ancestors.rank;
+  const bool is_own = info->si_code > 0 || sender == ::getpid() || sender == parent || sender == ancestors.rank.load();
   if (!is_own && parent == ancestors.parent) {
     return;
   }
@@ -180,7 +180,7 @@ void keep_one(int signal) {
     return;
   }
   const bool is_ignored = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_IGN;
-  const bool is_left = is_ignored || !is_notice_everywhere(signal);
+  const bool is_left = is_ignored || (has_handler(now) && !is_notice_everywhere(signal));
   if (!is_left) {
     install_one(signal);
   }
@@ -193,8 +193,8 @@ void keep_one(int signal) {
     core::log::info("{} is no notice any more: the program has a handler of its own", signal_name(signal));
   } else {
     core::log::warning(
-        "another handler was installed for {} and kept it from being a notice: both are called now; call "
-        "reprieve::unwatch_signals() if that is not wanted",
+        "another action was set for {}, so that it was no notice: the handler of this library is called before it now; "
+        "call reprieve::unwatch_signals() if that is not wanted",
         signal_name(signal));
   }
 }
@@ -232,12 +232,14 @@ void keep_signal_handler(const std::vector<int>& signals) noexcept {
 void uninstall_signal_handler() noexcept {
   const std::lock_guard lock(installation());
   for (int signal = 1; signal < kSignals; ++signal) {
-    const struct sigaction* const action = previous[slot(signal)].action.exchange(nullptr);
+    std::atomic<const struct sigaction*>& before = previous[slot(signal)].action;
+    const struct sigaction* const action = before;
     struct sigaction now {};
     if (action != nullptr && sigaction(signal, nullptr, &now) == 0 && is_ours(now) &&
         sigaction(signal, action, nullptr) != 0) {
       core::log::warning("cannot give {} back: {}", signal_name(signal), std::strerror(errno));
     }
+    before = nullptr;
   }
 }
 

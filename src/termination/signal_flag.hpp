@@ -37,8 +37,9 @@ struct SignalNotice {
 /// Thread-safe but for `uninstall_signal_handler`. @throws UsageError for a signal that cannot be caught
 void install_signal_handler(const std::vector<int>& signals);
 
-/// Installs it again where the program has put a handler in its place since. A signal that the program ignores now, or
-/// that is not a notice everywhere, is left to it. Logs each signal once. Thread-safe as `install_signal_handler`.
+/// Installs it again where the program has set another action since. A signal that the program ignores now is left to
+/// it, and one that is not a notice everywhere if it has a handler for it. Logs each signal once. Thread-safe as
+/// `install_signal_handler`.
 void keep_signal_handler(const std::vector<int>& signals) noexcept;
 
 /// Gives the signals back to the handlers from before, unless the program has installed newer ones. Notices recorded so

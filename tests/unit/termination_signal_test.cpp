@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +28,7 @@ struct sigaction before_later {};
 
 void count(int /*signal*/) { calls = calls + 1; }
 
-/// As a library does that knows its manners.
+/// As a library does that keeps the handler from before.
 void count_and_chain(int signal, siginfo_t* info, void* context) {
   count(signal);
   before_later.sa_sigaction(signal, info, context);
@@ -100,6 +101,18 @@ TEST(SignalHandler, LeavesWhatTheProgramWantsForItself) {
   });
 }
 
+TEST(SignalHandler, ComesBackWhereTheDefaultActionWasSet) {
+  expect_in_child([] {
+    install_signal_handler({SIGTERM, SIGUSR2});
+    ::signal(SIGTERM, SIG_DFL);
+    ::signal(SIGUSR2, SIG_DFL);
+    keep_signal_handler({SIGTERM, SIGUSR2});
+    ::raise(SIGTERM);
+    ::raise(SIGUSR2);
+    return is_pending(SIGTERM) && is_pending(SIGUSR2);
+  });
+}
+
 TEST(SignalHandler, GivesBackNothingThatIsNotItsOwn) {
   expect_in_child([] {
     install_signal_handler({SIGTERM, SIGUSR1});
@@ -164,7 +177,10 @@ class ForkedWorker : public ::testing::Test {
   ForkedWorker(const ForkedWorker&) = delete;
   ForkedWorker& operator=(const ForkedWorker&) = delete;
 
-  [[nodiscard]] bool worker_lives() const { return ::kill(worker_, 0) == 0; }
+  /// It sleeps, and is not dead and waited for.
+  [[nodiscard]] bool worker_lives() const {
+    return test::read_text("/proc/" + std::to_string(worker_) + "/stat").find(") S ") != std::string::npos;
+  }
 
   std::array<int, 2> ends_{};
   pid_t rank_ = 0;
@@ -173,6 +189,18 @@ class ForkedWorker : public ::testing::Test {
 
 TEST_F(ForkedWorker, DoesNotDieOfASignalToTheWholeJob) {
   ::kill(worker_, SIGTERM);
+  std::this_thread::sleep_for(100ms);
+  EXPECT_TRUE(worker_lives());
+  ::kill(rank_, SIGTERM);
+  EXPECT_EQ(status_of(rank_), 0) << "its own rank ends it";
+}
+
+/// A sender outside of the container of this process has the number 0 there.
+TEST_F(ForkedWorker, DoesNotDieOfASignalFromOutsideOfItsContainer) {
+  siginfo_t info{};
+  info.si_signo = SIGTERM;
+  info.si_code = SI_QUEUE;
+  ASSERT_EQ(::syscall(SYS_rt_sigqueueinfo, worker_, SIGTERM, &info), 0);
   std::this_thread::sleep_for(100ms);
   EXPECT_TRUE(worker_lives());
   ::kill(rank_, SIGTERM);
