@@ -44,9 +44,9 @@ REPRIEVE_EXPORT std::optional<Device> device_named(std::string_view name);
 
 /// Finds out where this process runs. The environment decides if it can: `REPRIEVE_PLATFORM` first, then the variables
 /// of a batch system or of Kubernetes. Otherwise, where the firmware names a cloud, or names nothing, or the
-/// environment names the address of a metadata server, the metadata servers are asked, side by side, for 0.3 s at most;
-/// that answer is kept for the life of the process. The device is a GPU if there is a device file of one, or what
-/// `REPRIEVE_DEVICE` says.
+/// environment names the address of a metadata server, the metadata servers are asked, side by side, for 0.3 s at most
+/// (3 s more if one alone may be there). That answer is kept for the life of the process. The device is a GPU if there
+/// is a device file of one, or what `REPRIEVE_DEVICE` says.
 ///
 /// A handler does this on rank 0 alone and sends it to the others. Collective: no. Thread: any.
 /// @throws ConfigError if one of the two variables has a value that does not exist

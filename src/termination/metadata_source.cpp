@@ -287,6 +287,7 @@ void Poller::saved() {
   if (!notice()) {
     return;
   }
+  thread_.request_stop();  // a question that is under way gives up: the process is about to leave
   const std::lock_guard asking(asking_);
   try {
     source_->saved();
@@ -311,6 +312,8 @@ constexpr int kOk = 200;
 constexpr int kUnauthorized = 401;
 constexpr int kNotFound = 404;
 constexpr HttpLimits kLimits{.connect = milliseconds(3000), .whole = milliseconds(10'000)};  // busy hosts answer late
+/// While the process waits to leave.
+constexpr HttpLimits kLimitsAtEnd{};
 /// The first question for scheduled events switches the service on, which takes Azure up to two minutes.
 constexpr HttpLimits kFirstAzureLimits{.connect = milliseconds(2000), .whole = milliseconds(150'000)};
 
@@ -447,7 +450,7 @@ class AzureSource : public PolledSource {
                               .url = endpoint_ + kAzureEvents,
                               .headers = {kAzureFlavor, "Content-Type: application/json"},
                               .body = azure_acknowledgement(events_)};
-    static_cast<void>(body_of(exchange(request, kLimits), "the acknowledgement of its events"));
+    static_cast<void>(body_of(exchange(request, kLimitsAtEnd), "the acknowledgement of its events"));
   }
 
  private:

@@ -109,7 +109,7 @@ class Poller {
   [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
   /// The source has hinted at an end since this was last asked.
   [[nodiscard]] std::optional<std::string> take_hint();
-  /// Reports to the source that the state is saved, if it gave the notice; logs failures.
+  /// Reports to the source that the state is saved, if it gave the notice, and asks it no more; logs failures.
   void saved();
   /// The notice was acted on: the next one counts, but not the same announcement again.
   void acknowledge();
