@@ -56,7 +56,7 @@ fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directo
   for (const auto& [key, value] : shared.items()) {
     mine["checkpoints." + key] = value;
   }
-  mine["directory"] = directory.string();
+  mine["directory"] = core::without_dots(directory).string();
   mine["read_environment"] = options.read_environment;
   check_same_on_all_ranks(comm, mine, what);
   const fs::path agreed = comm.from_chief([&] { return absolute_directory(directory); }, what);
