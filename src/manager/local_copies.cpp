@@ -239,7 +239,7 @@ bool LocalCopies::settle_last() {
   return true;
 }
 
-/// Once the part of this rank is complete on every rank, it can be sent.
+/// How the copy that was sent has ended, if it has. All own parts are complete, so that it is on its way at least.
 void LocalCopies::settle_transfer() {
   if (!is_sending_) {
     return;
@@ -360,11 +360,11 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
   writer.plan_in_memory(manager_.checkpoint.registry(), metadata);
   std::vector<storage::WriteItem> items = std::move(writer.items());
 
-  const std::size_t number = is_sending_ ? kUnsentSlot : next_;
-  if (!has_room(storage::bytes_of_copy(items) + kTableBytes, number)) {
+  const std::size_t free_slot = is_sending_ ? kUnsentSlot : next_;
+  if (!has_room(storage::bytes_of_copy(items) + kTableBytes, free_slot)) {
     return false;
   }
-  std::shared_ptr<storage::PartSlot>& slot = slots_.at(number);
+  std::shared_ptr<storage::PartSlot>& slot = slots_.at(free_slot);
   std::optional<storage::StructureImage> image;
   comm.on_chief(
       [&] {
@@ -374,12 +374,12 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
       },
       kTaking);
   storage::PartName name{name_copy(metadata, image ? image->commit_record.structure_digest : 0), comm.rank()};
-  saves_.at(number) = name.copy.save.save;
+  saves_.at(free_slot) = name.copy.save.save;
   comm.agree(core::capture([&] {
                task_.reset();
                if (!slot) {
                  slot = std::make_shared<storage::PartSlot>(
-                     directory_, NodeDirectory::part_name(owner_.launch, comm.rank(), static_cast<int>(number)));
+                     directory_, NodeDirectory::part_name(owner_.launch, comm.rank(), static_cast<int>(free_slot)));
                }
                slot->copy(items);
              }),
@@ -388,7 +388,7 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
                      image = std::make_shared<std::optional<storage::StructureImage>>(std::move(image))] {
     slot->complete(*items, name, std::move(*image));
   };
-  slot_ = number;
+  slot_ = free_slot;
   comm.agree(core::capture([&] { task_.emplace(work); }), kTaking);
   if (transfer_ && !is_sending_) {
     transfer_->begin();
