@@ -54,6 +54,11 @@ TEST_F(OpenTest, ThePathIsAbsoluteAndWithoutASlashAtTheEnd) {
   EXPECT_EQ(names(), Names{"ckpt-1.h5"});
 }
 
+TEST_F(OpenTest, RanksMayWriteThePathInSeveralWays) {
+  const fs::path mine = world_rank() == 0 ? directory : temporary / "./run/";
+  EXPECT_EQ(CheckpointManager(MPI_COMM_WORLD, state.checkpoint, mine).directory(), directory);
+}
+
 /// `link/../run` lies beside the directory to which the link leads.
 TEST_F(OpenTest, DotsInThePathAreThoseOfTheSystem) {
   on_chief([&] {
