@@ -54,16 +54,16 @@ bool has_handler(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
 }
 
-/// A handler that was installed later may call the one from before, which is this library's: that must not call it
-/// again.
+/// Whether this thread is in the handler from before, which may call this library's: that must not call it again.
+bool is_in_previous(int signal) { return previous[slot(signal)].caller.load(std::memory_order_relaxed) == ::gettid(); }
+
 void call_previous(int signal, siginfo_t* info, void* context) {
   Previous& before = previous[slot(signal)];
   const struct sigaction* const action = before.action.load(std::memory_order_acquire);
-  const pid_t thread = ::gettid();
-  if (action == nullptr || !has_handler(*action) || before.caller.load(std::memory_order_relaxed) == thread) {
+  if (action == nullptr || !has_handler(*action) || is_in_previous(signal)) {
     return;
   }
-  before.caller.store(thread, std::memory_order_relaxed);
+  before.caller.store(::gettid(), std::memory_order_relaxed);
   if ((action->sa_flags & SA_SIGINFO) != 0) {
     action->sa_sigaction(signal, info, context);
   } else {
@@ -74,10 +74,11 @@ void call_previous(int signal, siginfo_t* info, void* context) {
 
 /// In a forked child, which is no rank of the job: what does not come from its own kin is meant for the rank, which may
 /// still need it. Otherwise the signal does what it would do without this library.
-void on_signal_in_child(int signal, siginfo_t* info, void* context) {
-  const pid_t sender = info->si_pid;  // 0 outside of the container that this process is in
+void on_signal_in_child(int signal, const siginfo_t* known, siginfo_t* info, void* context) {
+  const pid_t sender = known != nullptr ? known->si_pid : 0;  // 0 outside of the container that this process is in
   const pid_t parent = ::getppid();
-  const bool is_own = info->si_code > 0 || sender == ::getpid() || sender == parent || sender == ancestors.rank.load();
+  const bool is_own = known == nullptr || known->si_code > 0 || sender == ::getpid() || sender == parent ||
+                      sender == ancestors.rank.load();
   if (!is_own && parent == ancestors.parent) {
     return;
   }
@@ -89,18 +90,32 @@ void on_signal_in_child(int signal, siginfo_t* info, void* context) {
   }
 }
 
+void on_signal(int signal, siginfo_t* info, void* context);
+
+bool is_ours(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == on_signal;
+}
+
+bool is_installed(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && is_ours(action);
+}
+
 void on_signal(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;
+  // Another handler may call this one with the number alone, as that of MPICH does.
+  const siginfo_t* const known = is_installed(signal) && !is_in_previous(signal) ? info : nullptr;
   if (ancestors.parent != 0) {
-    on_signal_in_child(signal, info, context);
+    on_signal_in_child(signal, known, info, context);
     errno = saved_errno;
     return;
   }
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);  // the clock of std::chrono::steady_clock
   Arrival& arrival = arrivals[slot(signal)];
-  // SI_USER and SI_QUEUE carry a sender; the kernel's own signals do not.
-  arrival.sender.store(info->si_code <= 0 ? info->si_pid : 0, std::memory_order_relaxed);
+  if (known != nullptr) {  // SI_USER and SI_QUEUE carry a sender; the kernel's own signals do not
+    arrival.sender.store(known->si_code <= 0 ? known->si_pid : 0, std::memory_order_relaxed);
+  }
   std::int64_t none = 0;
   arrival.time_ns.compare_exchange_strong(none, std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec,
                                           std::memory_order_release);
@@ -131,10 +146,6 @@ void prepare_for_forks() {
   if (pthread_atfork(lock, unlock, enter_child) != 0) {
     core::log::warning("forked children will take the signals of the rank for their own");
   }
-}
-
-bool is_ours(const struct sigaction& action) {
-  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == on_signal;
 }
 
 /// @throws UsageError
@@ -271,6 +282,7 @@ bool any_signal_pending(const std::vector<int>& signals) noexcept {
 
 void acknowledge_signals(const std::vector<int>& signals) noexcept {
   for (const int signal : signals) {
+    arrivals[slot(signal)].sender.store(0, std::memory_order_relaxed);
     arrivals[slot(signal)].time_ns.store(0, std::memory_order_release);
   }
 }
