@@ -20,6 +20,11 @@ enum class Platform {
   slurm,            ///< a job of Slurm
   pbs,              ///< a job of PBS Pro, OpenPBS or TORQUE
   lsf,              ///< a job of LSF
+  sge,              ///< a job of Grid Engine
+  htcondor,         ///< a job of HTCondor
+  oar,              ///< a job of OAR
+  flux,             ///< a job of Flux
+  aws_batch,        ///< a job of AWS Batch
   kubernetes,       ///< a pod
   restart_managed,  ///< something that starts the job again whenever it leaves with the restart code
   other,            ///< anything else
@@ -34,7 +39,8 @@ struct PlatformInfo {
   std::string evidence;  ///< what showed the platform: "SLURM_JOB_ID", "metadata server of AWS", ...
 };
 
-/// "gce", "aws", "azure", "slurm", "pbs", "lsf", "kubernetes", "restart-managed", "other".
+/// "gce", "aws", "azure", "slurm", "pbs", "lsf", "sge", "htcondor", "oar", "flux", "aws-batch", "kubernetes",
+/// "restart-managed", "other".
 REPRIEVE_EXPORT const char* to_string(Platform platform) noexcept;
 /// "cpu", "gpu".
 REPRIEVE_EXPORT const char* to_string(Device device) noexcept;

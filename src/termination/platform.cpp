@@ -47,6 +47,16 @@ constexpr std::array kPlatforms{
                    .asks_slurm = true},
     PlatformTraits{.platform = Platform::pbs, .name = "pbs", .sign = "PBS_JOBID", .wall_time_variable = "PBS_WALLTIME"},
     PlatformTraits{.platform = Platform::lsf, .name = "lsf", .sign = "LSB_JOBID", .warnings = {SIGINT}},
+    PlatformTraits{.platform = Platform::sge, .name = "sge", .sign = "SGE_O_HOST", .restart_code = kRequeueCode},
+    PlatformTraits{.platform = Platform::htcondor,
+                   .name = "htcondor",
+                   .sign = "_CONDOR_SCRATCH_DIR",
+                   .restart_code = 85},  // checkpoint_exit_code of its manual
+    PlatformTraits{.platform = Platform::oar, .name = "oar", .sign = "OAR_JOB_ID", .restart_code = kRequeueCode},
+    // SIGALRM at the time limit, 5 s before SIGKILL.
+    PlatformTraits{.platform = Platform::flux, .name = "flux", .sign = "FLUX_JOB_ID", .warnings = {SIGALRM}},
+    PlatformTraits{
+        .platform = Platform::aws_batch, .name = "aws-batch", .sign = "AWS_BATCH_JOB_ID", .grace = seconds(30)},
     PlatformTraits{.platform = Platform::kubernetes,
                    .name = "kubernetes",
                    .sign = "KUBERNETES_SERVICE_HOST",

@@ -26,6 +26,8 @@ namespace reprieve::termination {
 inline constexpr int kRestartCode = 42;
 /// What a shell shows for a process that SIGTERM ended: managers on GCE take it for a preemption.
 inline constexpr int kTerminatedCode = 143;
+/// Grid Engine and OAR put a job with this code back into the queue.
+inline constexpr int kRequeueCode = 99;
 
 /// Words that the firmware of a machine says, all of them.
 struct FirmwareWords {

@@ -55,6 +55,11 @@ TEST(Platform, EachHasASignInTheEnvironmentAndTheOverrideWins) {
   EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}}), Platform::slurm);
   EXPECT_EQ(named_by({{"PBS_JOBID", "7.server"}}), Platform::pbs);
   EXPECT_EQ(named_by({{"LSB_JOBID", "7"}}), Platform::lsf);
+  EXPECT_EQ(named_by({{"SGE_O_HOST", "login"}}), Platform::sge);
+  EXPECT_EQ(named_by({{"_CONDOR_SCRATCH_DIR", "/scratch"}}), Platform::htcondor);
+  EXPECT_EQ(named_by({{"OAR_JOB_ID", "7"}}), Platform::oar);
+  EXPECT_EQ(named_by({{"FLUX_JOB_ID", "f7"}}), Platform::flux);
+  EXPECT_EQ(named_by({{"AWS_BATCH_JOB_ID", "7"}}), Platform::aws_batch);
   EXPECT_EQ(named_by({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}), Platform::kubernetes);
   EXPECT_EQ(named_by({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"SLURM_JOB_ID", "7"}}), Platform::slurm);
   EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}, {"REPRIEVE_PLATFORM", "restart-managed"}}), Platform::restart_managed);
@@ -206,9 +211,14 @@ TEST(Preset, Slurm) {
 TEST(Preset, WarningsOfBatchSystems) {
   EXPECT_THAT(*preset_of(Platform::pbs).signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU));
   EXPECT_THAT(*preset_of(Platform::lsf).signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGINT));
-  for (const auto platform : {Platform::pbs, Platform::lsf}) {
+  EXPECT_THAT(*preset_of(Platform::flux).signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM));
+  for (const auto platform : {Platform::pbs, Platform::lsf, Platform::flux}) {
     expect_preset(preset_of(platform), MetadataServer::none, 0s, 42);
   }
+  expect_preset(preset_of(Platform::sge), MetadataServer::none, 0s, 99);
+  expect_preset(preset_of(Platform::oar), MetadataServer::none, 0s, 99);
+  expect_preset(preset_of(Platform::htcondor), MetadataServer::none, 0s, 85);
+  expect_preset(preset_of(Platform::aws_batch), MetadataServer::none, 30s, 42);
 }
 
 TEST(Preset, KubernetesHasTheGraceOfThePod) {
