@@ -10,7 +10,7 @@ usage: apps/install-packages.sh [GROUP...]
 Installs the packages of the groups that are missing; does nothing, and needs no rights, if there are none.
 Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy, sanitizers), mpich (MPICH beside
 Open MPI, which stays the default of this machine), packages (to make and try Debian packages, and module files), docs (the API reference), torch (PyTorch, for the tests with it),
-debian13 (to make a Debian 13, for .ci/debian13.sh).
+debian13 (to make a Debian 13, for .ci/debian13.sh), gridengine (Grid Engine, for the test with it; Debian 12).
 Made for Debian 12 and 13. Elsewhere it names the packages, and leaves finding their like to you.
 END
 }
@@ -51,6 +51,7 @@ packages_packages=(
 )
 docs_packages=(doxygen)
 debian13_packages=(mmdebstrap)
+gridengine_packages=(gridengine-master gridengine-exec gridengine-client)
 torch_packages=(python3-torch)                # 600 MB with what it needs: the tests of apps/guide/pytorch
 
 is_installed() {
@@ -67,6 +68,7 @@ for group in "$@"; do
     mpich) wanted+=("${mpich_packages[@]}") ;;
     packages) wanted+=("${packages_packages[@]}") ;;
     docs) wanted+=("${docs_packages[@]}") ;;
+    gridengine) wanted+=("${gridengine_packages[@]}") ;;
     debian13) wanted+=("${debian13_packages[@]}") ;;
     torch) wanted+=("${torch_packages[@]}") ;;
     -h | --help) usage; exit 0 ;;
