@@ -244,7 +244,8 @@ void look_at_local(RunStatus& status) {
 /// The end of a path says more than its beginning.
 std::string short_name(const fs::path& directory) {
   std::string name = core::escaped(directory.string());
-  return name.size() <= kLongestName ? name : "..." + name.substr(name.size() - kLongestName + 3);
+  const bool is_cut = name.size() > kLongestName && ::isatty(STDOUT_FILENO) == 1;  // a pipe gets all of it
+  return !is_cut ? name : "..." + name.substr(name.size() - kLongestName + 3);
 }
 
 std::string step_text(const RunStatus& status, TimePoint now) {

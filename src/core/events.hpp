@@ -276,6 +276,12 @@ struct LocalCopies {
   REPRIEVE_EVENT("local_copies", count, seconds, step, taken, bytes, partner, partner_step, partner_taken)
 };
 
+/// The first node-local copy of a start, and the first after each checkpoint.
+struct LocalCopyBegun {
+  Step step{};
+  REPRIEVE_EVENT("local_copy_begun", step)
+};
+
 struct LocalCopyFailed {
   std::string message{};
   Count failures = 0;
@@ -328,7 +334,7 @@ using Event =
                  events::AlreadyFinished, events::LongestStep, events::StepReached, events::Notice, events::Agreement,
                  events::TrainOn, events::Exit, events::WentOn, events::Failed, events::Finished, events::Arrivals,
                  events::SaveStarted, events::SaveFinished, events::SaveFailed, events::SaveSkipped, events::Retired,
-                 events::LocalCopies, events::LocalCopyFailed, events::LocalCopyWithoutPartner,
+                 events::LocalCopies, events::LocalCopyBegun, events::LocalCopyFailed, events::LocalCopyWithoutPartner,
                  events::LocalPartCorrupt, events::DrainStarted, events::Drained>;
 
 /// One line of a log.

@@ -375,6 +375,7 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
       kTaking);
   storage::PartName name{name_copy(metadata, image ? image->commit_record.structure_digest : 0), comm.rank()};
   saves_.at(free_slot) = name.copy.save.save;
+  report_begun(name.copy);
   comm.agree(core::capture([&] {
                task_.reset();
                if (!slot) {
@@ -411,6 +412,14 @@ void LocalCopies::report_failure(const Error& error) noexcept {
       core::log::warning("no node-local copy was taken ({} so far): {}", failures_, error.what());
     }
   });
+}
+
+/// The next start knows by it that there was a copy newer than all checkpoints, though its hosts may be gone.
+void LocalCopies::report_begun(const storage::LocalCopy& copy) {
+  const std::pair known(copy.known_run, copy.known_save);
+  if (std::exchange(begun_after_, known) != known) {
+    manager_.record(events::LocalCopyBegun{last_.step});
+  }
 }
 
 /// There can be some in each second. What one costs is the mean of all.

@@ -88,6 +88,7 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   [[nodiscard]] bool has_room(std::size_t part, std::size_t slot);
   void report_failure(const Error& error) noexcept;
   void report_missing_partner();
+  void report_begun(const storage::LocalCopy& copy);
   void report_complete();
   void find_partners();
 
@@ -114,6 +115,8 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   Taken sent_;                                    ///< the last copy that is sent to the partners, or was
   Taken at_partner_;                              ///< the newest one that is complete there
   std::chrono::steady_clock::time_point told_{};  ///< when a complete copy was reported last
+  /// The newest checkpoint, by run and save, when the last `LocalCopyBegun` was written.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> begun_after_;
   std::uint64_t taken_ = 0;
   std::chrono::duration<double> blocked_{};  ///< by all of them
 };

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "manager/local_finish.hpp"
 #include "manager/manager_impl.hpp"
@@ -94,6 +95,38 @@ class LocalRestore {
   bool must_verify_ = false;  ///< a copy was read wrong after variables were touched
 };
 
+/// The step of the newest copy of which the log of the runs before knows that no checkpoint came after it.
+std::optional<std::uint64_t> newest_copy_in(const std::vector<core::LoggedEvent>& log) {
+  for (auto logged = log.rbegin(); logged != log.rend(); ++logged) {
+    if (const auto* const begun = std::get_if<events::LocalCopyBegun>(&logged->event)) {
+      return begun->step;
+    }
+    if (const auto* const complete = std::get_if<events::LocalCopies>(&logged->event)) {
+      return complete->step;
+    }
+    if (const auto* const restored = std::get_if<events::Restored>(&logged->event)) {
+      return restored->file.ends_with(".part") ? restored->run_calls : std::nullopt;
+    }
+    if (std::holds_alternative<events::SaveFinished>(logged->event) ||
+        std::holds_alternative<events::Drained>(logged->event)) {
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Where nothing is left of a copy, its files cannot say so.
+void warn_of_lost_copy(const CheckpointDirectory& directory) {
+  const auto step = newest_copy_in(core::read_events(directory.path() / kEventLogName));
+  if (step) {
+    core::log::warning(
+        "the run before took a node-local copy at step {}, which was not found: its hosts are lost, or not part of "
+        "this "
+        "run (`reprieve drain` flushes its parts there); the newest checkpoint counts",
+        *step);
+  }
+}
+
 LocalFinisher LocalRestore::make_finisher(const LocalOwner& owner) {
   const ManagerOptions& options = manager_.options;
   const auto committed = [this](const storage::FileMetadata& metadata) {
@@ -137,6 +170,8 @@ std::optional<CheckpointInfo> LocalRestore::newest() {
           "{}: they lie on hosts that are lost, or not part of this run (`reprieve drain` flushes them); the newest "
           "checkpoint counts",
           finisher_.wanted().front().incomplete_text());
+    } else if (!finisher_.target().has_gone_back) {
+      warn_of_lost_copy(manager_.directory);
     }
     remove_flushed_parts(manager_.directory.place(), manager_.options.prefix, finisher_.target().newest_checkpoint);
   };

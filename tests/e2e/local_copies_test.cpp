@@ -332,6 +332,17 @@ TEST_F(LocalCopiesOnHosts, AHostThatIsLostCostsTheWorkSinceTheCheckpoint) {
   EXPECT_LT(last_restore().at("number").get<int>(), step);
 }
 
+TEST_F(LocalCopiesOnHosts, ThatAreGoneWithoutATraceAreMissed) {
+  crash();
+  for (const char* host : {"h1", "h2"}) {
+    fs::remove_all(memory_ / host);
+    fs::create_directories(memory_ / host);
+  }
+  const auto job = start_on("h1:1,h2:1", 2, {.save_every_steps = 50});
+  expect_same_end(*job);
+  EXPECT_THAT(job->err(), HasSubstr("the run before took a node-local copy at step"));
+}
+
 TEST_F(LocalCopiesOnHosts, AHostThatIsLostCostsNothingWithPartners) {
   has_partners_ = true;
   crash();

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 from jobs import TUTORIAL, Job
 
@@ -66,6 +67,11 @@ class Programs(unittest.TestCase):
     def test_a_signal_to_mpirun_and_cpp_goes_on(self):
         self.preempt(2, lambda job: job.process.send_signal(signal.SIGUSR1))
         self.assertEqual(self.heat(1, BUILD / "bin" / "tutorial_cpp"), self.expected())
+
+    def test_an_interrupt_of_a_batch_system(self):
+        with unittest.mock.patch.dict(os.environ, LSB_JOBID="7"):
+            self.preempt(2, lambda job: os.kill(job.ranks()[1], signal.SIGINT))
+        self.assertEqual(self.heat(2), self.expected())
 
     def test_a_killed_rank_and_fewer_ranks(self):
         often = {"TERMINATION_SAVE_EVERY_STEPS": "150"}

@@ -6,7 +6,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,8 +28,17 @@ from ._native import (
 from ._open import CheckpointInfo, Notice, SaveReport
 
 
+def _leave_interrupt_to_the_scheduler() -> None:
+    """Slurm and LSF send SIGINT as a warning (`--signal=INT@60`), at which Python's own handler would end the program."""
+    is_batch = "SLURM_JOB_ID" in os.environ or "LSB_JOBID" in os.environ
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_batch and is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def watch_signals() -> None:
     """Records the signals that announce an end from here on. Call it before mpi4py is imported, since that starts MPI."""
+    _leave_interrupt_to_the_scheduler()
     call("watch_signals")
 
 
@@ -95,6 +106,7 @@ class Handler(_open.Opened):
     ) -> None:
         self._preempted_code: int | None = None
         self._step_is_open = False
+        _leave_interrupt_to_the_scheduler()
 
         def configure(config: Any) -> None:
             config.set_settings(settings)
