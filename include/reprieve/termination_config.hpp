@@ -135,6 +135,9 @@ struct TerminationConfig {
   std::uint64_t save_every_steps = 0;
   /// Checkpoint whenever so much time has passed since the last one; zero: off.
   std::chrono::milliseconds save_every{0};
+  /// How many periodic saves in a row may fail (full disk, quota, rights) until the failure is an error. The run
+  /// continues after those before. 1: the first is an error, for a run that must not continue without checkpoints.
+  std::uint64_t save_attempts = 3;
 
   /// How often the watcher function, the metadata server and the file are asked for.
   std::chrono::milliseconds poll_interval{1000};

@@ -191,6 +191,9 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void end_emergency_save() noexcept;
   void give_back_local_copies();
   void commit();
+  template <class Save>
+  void or_put_off(SaveReason::Kind reason, Save && save);
+  void put_off(const StorageError& error);
   void note_commit(const SaveReport& report);
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
   void warn_if_earlier_saves_do_not_fit() const;
@@ -227,6 +230,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   cluster::StepAgreement agreement_;
 
   cluster::RequestedSave requested_ = cluster::RequestedSave::none;  ///< this rank's
+  std::uint64_t failed_saves_ = 0;                                   ///< periodic ones, since the last that was made
   std::chrono::nanoseconds longest_step_{0};                         ///< since the last save
   std::chrono::nanoseconds longest_known_step_{0};                   ///< of all steps that were measured
   std::unique_ptr<core::WorkerLock> worker_lock_;

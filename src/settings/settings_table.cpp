@@ -132,6 +132,8 @@ core::Table<TerminationConfig> termination_settings() {
                          "how many calls the run makes in all, for tools that tell when it ends; 0: not known"),
       core::whole_number("save_every_steps", &C::save_every_steps, {0, 1e15}, "checkpoint every so many calls; 0: off"),
       duration<Second>("save_every_s", &C::save_every, {0, kYear}, "checkpoint every so many seconds; 0: off"),
+      core::whole_number("save_attempts", &C::save_attempts, {1, 1e9},
+                         "how many periodic saves in a row may fail until that is an error; 1: the first is"),
       duration<Second>("poll_interval_s", &C::poll_interval, {0.001, 3600},
                        "how often the watcher function, the metadata server and the file are asked for"),
       core::choice(
