@@ -98,6 +98,12 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
     if (!restored) {
       core::log::info("no checkpoint in {}: beginning at step {}", manager.directory().string(), steps());
     }
+    if (saves_automatically()) {
+      core::log::info(
+          "periodic saves: the first after {} min, then by their cost; termination.save_every_s sets the interval, 0 "
+          "switches them off",
+          handler::kLeastInterval.count());
+    }
     handler::remove_error_report(manager.impl().directory.place());
     warn_if_earlier_saves_do_not_fit();
   }
@@ -200,11 +206,10 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::local_state() {
   cluster::LocalView view;
   view.requested = requested_;
   view.written = static_cast<std::int64_t>(manager.impl().background->written());
-  const bool saves_by_time = config.save_every.count() > 0;
   if (comm_.is_chief() && takes_local_copies() && Clock::now() - local_copy_time_ >= manager.options().local_every) {
     view.requested = std::max(view.requested, cluster::RequestedSave::local);
   }
-  if (saves_by_time && comm_.is_chief() && Clock::now() - saver_.last_time() >= config.save_every) {
+  if (const auto due = next_save_by_time(); due && Clock::now() >= *due) {
     view.requested = std::max(view.requested, cluster::RequestedSave::periodic);
   }
   if (const auto notice = notices_.own()) {
@@ -286,8 +291,8 @@ void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
     time = std::max<Clock::time_point>(time, now + not_before);
     alarm = alarm ? std::min(*alarm, time) : time;
   };
-  if (comm_.is_chief() && config.save_every.count() > 0 && !notice) {
-    wake_at(saver_.last_time() + config.save_every);
+  if (const auto due = next_save_by_time(); due && !notice) {
+    wake_at(*due);
   }
   if (comm_.is_chief() && takes_local_copies() && !notice) {
     wake_at(local_copy_time_ + manager.options().local_every);
@@ -377,6 +382,24 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
     });
   }
   return !decision_is_due && !periodic_save_is_due() && !policy_.commit_is_due(here) && !dry_run_is_due();
+}
+
+/// The program says nothing of periodic saves; a drill makes its own.
+bool PreemptionCheckpointHandler::Impl::saves_automatically() const {
+  return !config.save_every && config.save_every_steps == 0 && !manager.impl().drill;
+}
+
+/// Rank 0 alone asks for these saves. A save that the program has made through the manager counts as well.
+std::optional<Clock::time_point> PreemptionCheckpointHandler::Impl::next_save_by_time() const {
+  const bool by_setting = config.save_every.value_or(milliseconds(0)).count() > 0;
+  if (!comm_.is_chief() || (!by_setting && !saves_automatically())) {
+    return std::nullopt;
+  }
+  if (by_setting) {
+    return saver_.last_time() + *config.save_every;
+  }
+  return std::max(saver_.last_time(), manager.impl().last_commit) +
+         std::chrono::duration_cast<Clock::duration>(policy_.automatic_interval());
 }
 
 bool PreemptionCheckpointHandler::Impl::periodic_save_is_due() const {

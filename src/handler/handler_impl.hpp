@@ -158,6 +158,8 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void check_usable() const;
   void check_between_steps(const char* call) const;
   [[nodiscard]] std::uint64_t steps() const { return config.step_fn ? config.step_fn() : run_calls; }
+  [[nodiscard]] bool saves_automatically() const;
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> next_save_by_time() const;
   [[nodiscard]] bool periodic_save_is_due() const;
   [[nodiscard]] bool dry_run_is_due() const;
   void plan_periodic_save();
@@ -195,6 +197,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void or_put_off(SaveReason::Kind reason, Save && save);
   void put_off(const StorageError& error);
   void note_commit(const SaveReport& report);
+  void tell_interval(const SaveReport& report) const;
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
   void warn_if_earlier_saves_do_not_fit() const;
   void report_longest_step();

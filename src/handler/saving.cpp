@@ -306,12 +306,23 @@ void PreemptionCheckpointHandler::Impl::note_commit(const SaveReport& report) {
         last_save = report;
         failed_saves_ = 0;
         const bool is_first = !policy_.save_time_is_known();
-        policy_.note_save(Seconds(report.seconds));
+        policy_.note_save(Seconds(report.seconds), Seconds(report.blocked_seconds));
         if (is_first && comm_.is_chief()) {
+          tell_interval(report);
           warn_if_save_does_not_fit(Seconds(report.seconds), "the first save");
         }
       },
       "taking note of a save");
+}
+
+void PreemptionCheckpointHandler::Impl::tell_interval(const SaveReport& report) const {
+  if (saves_automatically() && !notices_.agreed()) {
+    core::log::info(
+        "periodic saves: one every {} from now on, since a save costs {} (for a failure every {} h, and at most {:.0f} % "
+        "of the time)",
+        core::duration_text(policy_.automatic_interval()), core::seconds_text(Seconds(report.blocked_seconds)),
+        handler::kAssumedMtbf.count(), 100 * handler::kMostSaving);
+  }
 }
 
 void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args) {

@@ -155,6 +155,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   bool uses_save_fn = false;                       ///< what a node-local copy cannot hold
   bool may_have_left_over = true;            ///< checkpoints that the retention gives up may be there still; rank 0's
   bool in_save_fn = false;                   ///< a save of this manager is running the user's save function
+  std::chrono::steady_clock::time_point last_commit;  ///< rank 0's
   std::optional<std::uint64_t> last_number;  ///< of the last save that began; the same on every rank
 
  private:
