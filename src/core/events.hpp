@@ -334,8 +334,8 @@ using Event =
                  events::Restored, events::RestoreFailed, events::PassedOver, events::Fallback, events::Ready,
                  events::AlreadyFinished, events::LongestStep, events::StepReached, events::Notice, events::Agreement,
                  events::TrainOn, events::Exit, events::WentOn, events::Failed, events::Finished, events::Arrivals,
-                 events::SaveStarted, events::SaveFinished, events::SaveFailed, events::SavePutOff, events::SaveSkipped, events::Retired,
-                 events::LocalCopies, events::LocalCopyFailed, events::LocalCopyWithoutPartner,
+                 events::SaveStarted, events::SaveFinished, events::SaveFailed, events::SavePutOff, events::SaveSkipped,
+                 events::Retired, events::LocalCopies, events::LocalCopyFailed, events::LocalCopyWithoutPartner,
                  events::LocalPartCorrupt, events::DrainStarted, events::Drained>;
 
 /// One line of a log.

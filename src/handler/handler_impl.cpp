@@ -84,10 +84,9 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   manager.impl().run_record.write(events::HandlerBegun{});
   storage::check_registration(comm_, registry);
   state_use_ = registry.use();
-  restored = manager.restore_or_initialize();
+  restore();
   if (restored) {
     resume_from(*restored);
-    storage::check_descriptions(comm_, registry);
   } else {
     storage::check_declared_memory(comm_, registry);
     compare_replicated();
@@ -120,6 +119,20 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   }
   // The restore was collective, so by now every rank watches its signals.
   log_.ready(run_calls, config, platform(), threads_.running() ? "threads" : "boundaries");
+}
+
+/// What functions of the program describe is compared before an array is read: later, a start would have overwritten
+/// the arrays and reported success.
+void PreemptionCheckpointHandler::Impl::restore() {
+  std::function<void()>& check = manager.impl().check_arrays;
+  check = [this] { storage::check_descriptions(comm_, manager.impl().checkpoint.registry()); };
+  try {
+    restored = manager.restore_or_initialize();
+  } catch (...) {
+    check = nullptr;
+    throw;
+  }
+  check = nullptr;
 }
 
 /// Before the first step, and not only at the save for a notice, which may be the first one.

@@ -136,6 +136,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
 
  private:
   // The start (handler_impl.cpp).
+  void restore();
   void compare_replicated();
   void resume_from(const CheckpointInfo& from);
   void check_already_finished();

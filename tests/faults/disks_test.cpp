@@ -398,8 +398,7 @@ TEST_F(NoSpace, PeriodicSavesFailAndTheRunContinues) {
                             "keep=1000"},
               .environment = {{"REPRIEVE_TERMINATION_SAVE_ATTEMPTS", "1000"}}});
   const auto says = [&job](const std::string& text) {
-    return wait_until(
-        [&] { return (job.out() + job.err()).find(text) != std::string::npos || !job.running(); }, 60s);
+    return wait_until([&] { return (job.out() + job.err()).find(text) != std::string::npos || !job.running(); }, 60s);
   };
   ASSERT_TRUE(says("step 30\n"));
   {

@@ -69,7 +69,8 @@ Hits hits();
 /// All calls work again.
 Hits disarm();
 
-/// From now on the monotonic clock of this process is that much ahead. Waits that begin after it take longer by as much.
+/// From now on the monotonic clock of this process is that much ahead. Waits that begin after it take longer by as
+/// much.
 void pass_time(std::chrono::seconds time);
 
 }  // namespace reprieve::test

@@ -264,7 +264,8 @@ class FullDiskOfOneRank : public ProgramTest, public testing::WithParamInterface
     }
     EXPECT_EQ(numbers, expected);
   }
-  void expect_no_space(int steps, const std::function<void(int)>& before_step = [](int) {}) {
+  void expect_no_space(
+      int steps, const std::function<void(int)>& before_step = [](int) {}) {
     try {
       program.run(steps, before_step);
       ADD_FAILURE() << "no error";
