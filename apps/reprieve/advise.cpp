@@ -76,7 +76,7 @@ std::optional<IntervalAdvice> advise_interval(const Advice& known) {
   }
   const double save_s = known.save_mean_s;
   const double restart_s = mean(known.history.restores_s);
-  advice->young_s = supervisor::young_interval_s(save_s, advice->mtbf_s);
+  advice->young_s = handler::young_interval_s(save_s, advice->mtbf_s);
   advice->daly_s = supervisor::daly_interval_s(save_s, advice->mtbf_s);
   advice->lost = supervisor::lost_fraction(advice->daly_s, save_s, restart_s, advice->mtbf_s);
   if (known.step_mean_s && *known.step_mean_s > 0) {

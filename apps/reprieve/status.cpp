@@ -131,6 +131,7 @@ Json to_json(const RunStatus& status, TimePoint now) {
             {"pid", status.pid},
             {"ranks", status.ranks},
             {"starts", status.starts},
+            {"failed_saves", status.failed_saves},
             {"started", time_or_null(status.started)},
             {"step", status.reported_step},
             {"step_reported_at", time_or_null(status.reported_at)},

@@ -107,6 +107,7 @@ struct RunStatus {
   int ranks = 0;
   bool has_handler = false;         ///< in the last start, as far as it came
   int starts = 0;                   ///< of runs in this directory, as far as the log reaches
+  std::uint64_t failed_saves = 0;   ///< periodic ones, since the last that was made
   std::uint64_t reported_step = 0;  ///< as last reported
   std::optional<TimePoint> reported_at;
   std::optional<double> steps_per_second;  ///< of the last start, up to its last report

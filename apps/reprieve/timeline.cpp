@@ -11,6 +11,7 @@
 #include "core/event_log.hpp"
 #include "handler/step_reporter.hpp"
 #include "supervisor/costs.hpp"
+#include "text.hpp"
 
 namespace reprieve::tool {
 
@@ -346,6 +347,8 @@ std::optional<RunStatus> Timeline::status(const std::filesystem::path& directory
   }
   if (status.state == RunState::failed || (save_error_ && status.state == RunState::leaving)) {
     status.message = error_text();
+  } else if (status.failed_saves > 0 && status.state == RunState::running) {
+    status.message = put_off_;
   }
   status.host = chief_.host;
   status.pid = chief_.pid;
@@ -427,6 +430,7 @@ void Timeline::end_before(const core::LoggedEvent& start) {
 void Timeline::on(const events::Start& event) {
   saves_ = has_ended_ = status_.has_handler = false;
   save_error_.reset();
+  status_.failed_saves = 0;
   status_.local.reset();
   status_.message.clear();
   pace_from_.reset();
@@ -594,6 +598,7 @@ void Timeline::on(const events::SaveFinished& event) {
   saving_.reset();
   note_costs(event, blocked_s);
   saves_ = true;
+  status_.failed_saves = 0;
   report_.saves.push_back({now_s_, event.number, event.run_calls, event.bytes, seconds, blocked_s});
   status_.saved = SavedState{event.number, event.run_calls, event.bytes, event_time_};
   if (const auto local = std::exchange(status_.local, std::nullopt)) {
@@ -640,6 +645,13 @@ void Timeline::on(const events::SaveFailed& event) {
     stood_still(span_->work_s);
   }
   saving_.reset();
+}
+
+void Timeline::on(const events::SavePutOff& event) {
+  status_.failed_saves = event.failures;
+  put_off_ = fmt::format("{}; {} in a row failed, and the run continues", save_error_.value_or("a save failed"),
+                         count_text(event.failures, "periodic save"));
+  save_error_.reset();
 }
 
 void Timeline::stood_still(double seconds) {

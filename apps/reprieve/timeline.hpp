@@ -267,6 +267,7 @@ class Timeline {
   void on(const events::SaveStarted& event);
   void on(const events::SaveFinished& event);
   void on(const events::SaveFailed& event);
+  void on(const events::SavePutOff& event);
   void on(const events::SaveSkipped&) { ++report_.skipped_saves; }
   void on(const events::Exit& event);
   void on(const events::WentOn& event);
@@ -322,6 +323,7 @@ class Timeline {
   double longest_step_s_ = 0;
   std::string restoring_;
   std::optional<std::string> save_error_;  ///< of the last save, if nothing has been done since
+  std::string put_off_;                    ///< the same of a periodic save after which the run works on
   std::optional<Saving> saving_;
   std::optional<WorkSpan> span_;  ///< the work of now
   WorkAccounting ledger_;

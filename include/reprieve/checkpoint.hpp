@@ -137,6 +137,21 @@ class REPRIEVE_EXPORT Checkpoint {
     set_members_if_any(name, std::move(members));
   }
 
+  /// Registers an array by the variable that points to it: a program may swap such pointers, and allocate anew. Every
+  /// save and restore reads the pointer.
+  /// @param pointer  `&u`: of the whole array, ghost layers included (see `with_ghost_layers`); it outlives the
+  /// handlers
+  template <Element T>
+  void add_distributed(std::string name, T** pointer, DistributedLayout layout) {
+    add_pointed<T>(
+        std::move(name), [pointer]() -> void* { return *pointer; }, std::move(layout));
+  }
+  template <Element T, class Deleter>
+  void add_distributed(std::string name, std::unique_ptr<T[], Deleter>& pointer, DistributedLayout layout) {
+    add_pointed<T>(
+        std::move(name), [&pointer]() -> void* { return pointer.get(); }, std::move(layout));
+  }
+
   /// The same for a view, which has the extent and the strides of this rank's box. It is kept by value.
   /// @param offset  first global index of the box
   template <Element T>
@@ -288,6 +303,8 @@ class REPRIEVE_EXPORT Checkpoint {
   void add_replicated_value(std::string name, std::unique_ptr<ValueAccess> access);
   void add_per_rank_value(std::string name, std::unique_ptr<ValueAccess> access, RedistributeAny redistribute);
   void add_distributed_array(std::string name, ElementType type, std::byte* data, DistributedLayout layout);
+  using FindPointer = std::function<void*()>;
+  void add_distributed_pointer(std::string name, ElementType type, FindPointer find, DistributedLayout layout);
   using LookAtMemory = std::function<detail::SeenMemory()>;
   void add_distributed_memory(std::string name, ElementType type, LookAtMemory look, DistributedLayout layout);
   void add_distributed_view(std::string name, LookAtMemory look, Extents global_shape, Extents offset);
@@ -303,6 +320,13 @@ class REPRIEVE_EXPORT Checkpoint {
   [[nodiscard]] Registry& registry() const noexcept { return *registry_; }
 
  private:
+  template <Element T>
+  void add_pointed(std::string name, FindPointer find, DistributedLayout layout) {
+    Members members = detail::members_if_any<T>();
+    add_distributed_pointer(name, element_type_of<T>(), std::move(find), std::move(layout));
+    set_members_if_any(name, std::move(members));
+  }
+
   template <MemoryFunction F>
   void add_found(std::string name, F find, DistributedLayout layout) {
     Members members = detail::members_of_elements<detail::Found<F>>();

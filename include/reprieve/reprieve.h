@@ -134,6 +134,7 @@ REPRIEVE_EXPORT int reprieve_checkpoint_create(reprieve_checkpoint** checkpoint)
 REPRIEVE_EXPORT int reprieve_checkpoint_destroy(reprieve_checkpoint** checkpoint);
 
 /** Registers a value that is equal on all ranks: rank 0's is written, every rank restores it.
+ * @param data  its address is kept: what is swapped or reallocated is registered by its pointer, see below
  * @param dimensions  0 for a scalar; then shape and strides_bytes are NULL */
 REPRIEVE_EXPORT int reprieve_add_replicated(reprieve_checkpoint* checkpoint, const char* name, int type, void* data,
                                             int dimensions, const int64_t* shape, const ptrdiff_t* strides_bytes);
@@ -141,10 +142,23 @@ REPRIEVE_EXPORT int reprieve_add_replicated(reprieve_checkpoint* checkpoint, con
 /** Registers this rank's box of an n-dimensional array that is spread over the ranks. Boxes must not overlap; elements
  * of no rank are stored as zero. On restore every rank gets its present box, whatever the split was.
  * @param data  first element of the box; with ghost layers the first interior one, and strides that step over them. Its
- * address is kept: for what is reallocated there are callbacks. NULL only if the box holds nothing */
+ * address is kept: what is swapped or reallocated is registered by its pointer. NULL only if the box holds nothing */
 REPRIEVE_EXPORT int reprieve_add_distributed(reprieve_checkpoint* checkpoint, const char* name, int type, void* data,
                                              int dimensions, const int64_t* global_shape, const int64_t* offset,
                                              const int64_t* extent, const ptrdiff_t* strides_bytes);
+
+/** The same for an array that moves: `pointer` is the address of the variable that points to it (`&u`), and is kept.
+ * Every save and restore reads that variable, so a program may swap pointers and allocate anew. Type, shape and strides
+ * stay.
+ * @param first_element  where in the array the box begins: what the ghost layers before it take, else 0 */
+REPRIEVE_EXPORT int reprieve_add_distributed_at(reprieve_checkpoint* checkpoint, const char* name, int type,
+                                                const void* pointer, int64_t first_element, int dimensions,
+                                                const int64_t* global_shape, const int64_t* offset,
+                                                const int64_t* extent, const ptrdiff_t* strides_bytes);
+/** The same for a replicated array. */
+REPRIEVE_EXPORT int reprieve_add_replicated_at(reprieve_checkpoint* checkpoint, const char* name, int type,
+                                               const void* pointer, int dimensions, const int64_t* shape,
+                                               const ptrdiff_t* strides_bytes);
 
 /** This rank's boxes of a distributed array, to be filled in by a reprieve_describe_fn. */
 typedef struct reprieve_boxes reprieve_boxes;
@@ -180,6 +194,12 @@ typedef int (*reprieve_redistribute_fn)(reprieve_pieces* pieces, int rank, int s
 REPRIEVE_EXPORT int reprieve_add_per_rank(reprieve_checkpoint* checkpoint, const char* name, int type, void* data,
                                           int dimensions, const int64_t* shape, const ptrdiff_t* strides_bytes,
                                           reprieve_redistribute_fn redistribute, void* user);
+
+/** The same for an array that moves: see reprieve_add_distributed_at. */
+REPRIEVE_EXPORT int reprieve_add_per_rank_at(reprieve_checkpoint* checkpoint, const char* name, int type,
+                                             const void* pointer, int dimensions, const int64_t* shape,
+                                             const ptrdiff_t* strides_bytes, reprieve_redistribute_fn redistribute,
+                                             void* user);
 
 /** The memory of a value that can change its length (particles, lists).
  * @param wanted  -1: return the address and the length. Otherwise: first make it so many items long; its old content

@@ -133,8 +133,13 @@ struct TerminationConfig {
   std::uint64_t total_steps = 0;
   /// Checkpoint every so many calls of `run` (steps of `step_fn`, if there is one); 0: off.
   std::uint64_t save_every_steps = 0;
-  /// Checkpoint whenever so much time has passed since the last one; zero: off.
-  std::chrono::milliseconds save_every{0};
+  /// Checkpoint whenever so much time has passed since the last one; zero: off. Open: off with `save_every_steps`,
+  /// else after ten minutes, and then by the measured cost of a save: sqrt(2 * cost * 24 h) (Young 1974), at most 1 %
+  /// of the time, and not more often than every ten minutes.
+  std::optional<std::chrono::milliseconds> save_every;
+  /// How many periodic saves in a row may fail (full disk, quota, rights) until the failure is an error. The run
+  /// continues after those before. 1: the first is an error, for a run that must not continue without checkpoints.
+  std::uint64_t save_attempts = 3;
 
   /// How often the watcher function, the metadata server and the file are asked for.
   std::chrono::milliseconds poll_interval{1000};

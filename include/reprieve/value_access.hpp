@@ -7,6 +7,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -180,8 +181,9 @@ class SerializedAccess final : public ValueAccess {
 };
 
 /// Elements of a program's own memory that need not lie side by side.
-std::unique_ptr<ValueAccess> make_strided_access(ElementType type, std::byte* data, Extents extent,
-                                                 std::vector<std::ptrdiff_t> strides_bytes);
+REPRIEVE_EXPORT std::unique_ptr<ValueAccess> make_strided_access(ElementType type, std::function<void*()> find,
+                                                                 Extents extent,
+                                                                 std::vector<std::ptrdiff_t> strides_bytes);
 /// A std::vector<bool> keeps bits; the file has a byte for each.
 REPRIEVE_EXPORT std::unique_ptr<ValueAccess> make_bits_access(std::vector<bool>& bits);
 
@@ -190,8 +192,8 @@ REPRIEVE_EXPORT std::unique_ptr<ValueAccess> make_texts_access(std::vector<std::
 
 template <Element T>
 std::unique_ptr<ValueAccess> make_access(const StridedView<T>& view) {
-  return make_strided_access(element_type_of<T>(), reinterpret_cast<std::byte*>(view.data), view.extent,
-                             view.strides_bytes);
+  return make_strided_access(
+      element_type_of<T>(), [data = view.data]() -> void* { return data; }, view.extent, view.strides_bytes);
 }
 
 template <Storable T>

@@ -3,6 +3,7 @@
 // values on another number of ranks; memory on devices.
 
 #include <algorithm>
+#include <cstring>
 
 #include "bindings/handles.hpp"
 #include "reprieve/error.hpp"
@@ -120,13 +121,32 @@ class CustomValue final : public ValueAccess {
   std::vector<std::byte> restored_;
 };
 
-/// An array (or a scalar: no dimensions) in memory that stays where it is.
+using Find = std::function<void*()>;
+
+/// Memory that stays where it is.
+Find at(void* data) {
+  return [data] { return data; };
+}
+
+/// What a variable of the program points to at the time, of whatever type that is.
+Find pointed(const std::string& name, const void* pointer) {
+  if (pointer == nullptr) {
+    reject(name, "the address of the pointer is NULL: pass the address of the variable that points to the array");
+  }
+  return [pointer] {
+    void* data = nullptr;
+    std::memcpy(&data, pointer, sizeof(data));
+    return data;
+  };
+}
+
+/// An array, or a scalar: no dimensions.
 /// @param strides_bytes  empty: dense, in C order
-std::unique_ptr<ValueAccess> fixed_value(const std::string& name, ElementType type, std::byte* data, Extents shape,
+std::unique_ptr<ValueAccess> fixed_value(const std::string& name, ElementType type, Find find, Extents shape,
                                          std::vector<std::ptrdiff_t> strides_bytes) {
   if (size_bytes(name, shape, type.size_bytes) == 0) {
     strides_bytes.clear();  // an empty array may have any
-  } else if (data == nullptr) {
+  } else if (find() == nullptr) {
     reject(name, "the data pointer is NULL: pass the address of the first element");
   }
   const auto element = static_cast<std::ptrdiff_t>(type.size_bytes);
@@ -136,7 +156,7 @@ std::unique_ptr<ValueAccess> fixed_value(const std::string& name, ElementType ty
                        " is smaller than an element of " + std::to_string(element) + " bytes");
     }
   }
-  return detail::make_strided_access(type, data, std::move(shape), std::move(strides_bytes));
+  return detail::make_strided_access(type, std::move(find), std::move(shape), std::move(strides_bytes));
 }
 
 /// A list that can change its length.
@@ -161,9 +181,9 @@ std::unique_ptr<ValueAccess> custom_value(const std::string& name, reprieve_save
 }
 
 /// The array that a function of C describes by its arguments.
-std::unique_ptr<ValueAccess> fixed_value(const std::string& name, int type, void* data, int dimensions,
+std::unique_ptr<ValueAccess> fixed_value(const std::string& name, int type, Find find, int dimensions,
                                          const std::int64_t* shape, const std::ptrdiff_t* strides_bytes) {
-  return fixed_value(name, element_type(type), static_cast<std::byte*>(data), extents(name, "shape", dimensions, shape),
+  return fixed_value(name, element_type(type), std::move(find), extents(name, "shape", dimensions, shape),
                      strides(dimensions, strides_bytes));
 }
 
@@ -397,7 +417,14 @@ int reprieve_checkpoint_destroy(reprieve_checkpoint** checkpoint) {
 int reprieve_add_replicated(reprieve_checkpoint* checkpoint, const char* name, int type, void* data, int dimensions,
                             const int64_t* shape, const ptrdiff_t* strides_bytes) {
   return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
-    state.add_replicated_value(key, fixed_value(key, type, data, dimensions, shape, strides_bytes));
+    state.add_replicated_value(key, fixed_value(key, type, at(data), dimensions, shape, strides_bytes));
+  });
+}
+
+int reprieve_add_replicated_at(reprieve_checkpoint* checkpoint, const char* name, int type, const void* pointer,
+                               int dimensions, const int64_t* shape, const ptrdiff_t* strides_bytes) {
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    state.add_replicated_value(key, fixed_value(key, type, pointed(key, pointer), dimensions, shape, strides_bytes));
   });
 }
 
@@ -409,6 +436,21 @@ int reprieve_add_distributed(reprieve_checkpoint* checkpoint, const char* name, 
         key, element_type(type), static_cast<std::byte*>(data),
         {extents(key, "global shape", dimensions, global_shape), extents(key, "offset", dimensions, offset),
          extents(key, "extent", dimensions, extent), strides(dimensions, strides_bytes)});
+  });
+}
+
+int reprieve_add_distributed_at(reprieve_checkpoint* checkpoint, const char* name, int type, const void* pointer,
+                                int64_t first_element, int dimensions, const int64_t* global_shape,
+                                const int64_t* offset, const int64_t* extent, const ptrdiff_t* strides_bytes) {
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    if (first_element < 0) {
+      reject(key, "the first element is " + std::to_string(first_element) + ": it counts from the begin of the array");
+    }
+    state.add_distributed_pointer(
+        key, element_type(type), pointed(key, pointer),
+        {extents(key, "global shape", dimensions, global_shape), extents(key, "offset", dimensions, offset),
+         extents(key, "extent", dimensions, extent), strides(dimensions, strides_bytes), 0,
+         static_cast<std::uint64_t>(first_element)});
   });
 }
 
@@ -428,7 +470,16 @@ int reprieve_add_per_rank(reprieve_checkpoint* checkpoint, const char* name, int
                           const int64_t* shape, const ptrdiff_t* strides_bytes, reprieve_redistribute_fn redistribute,
                           void* user) {
   return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
-    state.add_per_rank_value(key, fixed_value(key, type, data, dimensions, shape, strides_bytes),
+    state.add_per_rank_value(key, fixed_value(key, type, at(data), dimensions, shape, strides_bytes),
+                             redistribution(key, redistribute, user));
+  });
+}
+
+int reprieve_add_per_rank_at(reprieve_checkpoint* checkpoint, const char* name, int type, const void* pointer,
+                             int dimensions, const int64_t* shape, const ptrdiff_t* strides_bytes,
+                             reprieve_redistribute_fn redistribute, void* user) {
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    state.add_per_rank_value(key, fixed_value(key, type, pointed(key, pointer), dimensions, shape, strides_bytes),
                              redistribution(key, redistribute, user));
   });
 }
@@ -530,7 +581,7 @@ int reprieve_stored_read(const reprieve_stored_state* stored, const char* name, 
                          const int64_t* shape, const ptrdiff_t* strides_bytes) {
   return guarded([&] {
     const std::string key = checked_text(name, "name");
-    const auto value = fixed_value(key, type, data, dimensions, shape, strides_bytes);
+    const auto value = fixed_value(key, type, at(data), dimensions, shape, strides_bytes);
     source_of(stored).read_value(key, *value);
   });
 }

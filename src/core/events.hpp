@@ -249,6 +249,13 @@ struct SaveFailed {
   REPRIEVE_EVENT("save_failed", error, message, origin_rank, number)
 };
 
+/// The run works on after a periodic save that failed, and tries again at the next interval.
+struct SavePutOff {
+  Count failures = 0;  ///< in a row
+  Step run_calls{};
+  REPRIEVE_EVENT("save_put_off", failures, run_calls)
+};
+
 /// The save before was still being written in the background.
 struct SaveSkipped {
   Count number = 0;
@@ -333,9 +340,9 @@ using Event =
                  events::Restored, events::RestoreFailed, events::PassedOver, events::Fallback, events::Ready,
                  events::AlreadyFinished, events::LongestStep, events::StepReached, events::Notice, events::Agreement,
                  events::TrainOn, events::Exit, events::WentOn, events::Failed, events::Finished, events::Arrivals,
-                 events::SaveStarted, events::SaveFinished, events::SaveFailed, events::SaveSkipped, events::Retired,
-                 events::LocalCopies, events::LocalCopyBegun, events::LocalCopyFailed, events::LocalCopyWithoutPartner,
-                 events::LocalPartCorrupt, events::DrainStarted, events::Drained>;
+                 events::SaveStarted, events::SaveFinished, events::SaveFailed, events::SavePutOff, events::SaveSkipped,
+                 events::Retired, events::LocalCopies, events::LocalCopyBegun, events::LocalCopyFailed,
+                 events::LocalCopyWithoutPartner, events::LocalPartCorrupt, events::DrainStarted, events::Drained>;
 
 /// One line of a log.
 struct LoggedEvent {

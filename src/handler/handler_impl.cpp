@@ -84,10 +84,9 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   manager.impl().run_record.write(events::HandlerBegun{});
   storage::check_registration(comm_, registry);
   state_use_ = registry.use();
-  restored = manager.restore_or_initialize();
+  restore();
   if (restored) {
     resume_from(*restored);
-    storage::check_descriptions(comm_, registry);
   } else {
     storage::check_declared_memory(comm_, registry);
     compare_replicated();
@@ -97,6 +96,12 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   if (comm_.is_chief()) {
     if (!restored) {
       core::log::info("no checkpoint in {}: beginning at step {}", manager.directory().string(), steps());
+    }
+    if (saves_automatically()) {
+      core::log::info(
+          "periodic saves: the first after {} min, then by their cost; termination.save_every_s sets the interval, 0 "
+          "switches them off",
+          handler::kLeastInterval.count());
     }
     handler::remove_error_report(manager.impl().directory.place());
     warn_if_earlier_saves_do_not_fit();
@@ -114,6 +119,20 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   }
   // The restore was collective, so by now every rank watches its signals.
   log_.ready(run_calls, config, platform(), threads_.running() ? "threads" : "boundaries");
+}
+
+/// What functions of the program describe is compared before an array is read: later, a start would have overwritten
+/// the arrays and reported success.
+void PreemptionCheckpointHandler::Impl::restore() {
+  std::function<void()>& check = manager.impl().check_arrays;
+  check = [this] { storage::check_descriptions(comm_, manager.impl().checkpoint.registry()); };
+  try {
+    restored = manager.restore_or_initialize();
+  } catch (...) {
+    check = nullptr;
+    throw;
+  }
+  check = nullptr;
 }
 
 /// Before the first step, and not only at the save for a notice, which may be the first one.
@@ -200,11 +219,10 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::local_state() {
   cluster::LocalView view;
   view.requested = requested_;
   view.written = static_cast<std::int64_t>(manager.impl().background->written());
-  const bool saves_by_time = config.save_every.count() > 0;
   if (comm_.is_chief() && takes_local_copies() && Clock::now() - local_copy_time_ >= manager.options().local_every) {
     view.requested = std::max(view.requested, cluster::RequestedSave::local);
   }
-  if (saves_by_time && comm_.is_chief() && Clock::now() - saver_.last_time() >= config.save_every) {
+  if (const auto due = next_save_by_time(); due && Clock::now() >= *due) {
     view.requested = std::max(view.requested, cluster::RequestedSave::periodic);
   }
   if (const auto notice = notices_.own()) {
@@ -286,8 +304,8 @@ void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
     time = std::max<Clock::time_point>(time, now + not_before);
     alarm = alarm ? std::min(*alarm, time) : time;
   };
-  if (comm_.is_chief() && config.save_every.count() > 0 && !notice) {
-    wake_at(saver_.last_time() + config.save_every);
+  if (const auto due = next_save_by_time(); due && !notice) {
+    wake_at(*due);
   }
   if (comm_.is_chief() && takes_local_copies() && !notice) {
     wake_at(local_copy_time_ + manager.options().local_every);
@@ -377,6 +395,24 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
     });
   }
   return !decision_is_due && !periodic_save_is_due() && !policy_.commit_is_due(here) && !dry_run_is_due();
+}
+
+/// The program says nothing of periodic saves; a drill makes its own.
+bool PreemptionCheckpointHandler::Impl::saves_automatically() const {
+  return !config.save_every && config.save_every_steps == 0 && !manager.impl().drill;
+}
+
+/// Rank 0 alone asks for these saves. A save that the program has made through the manager counts as well.
+std::optional<Clock::time_point> PreemptionCheckpointHandler::Impl::next_save_by_time() const {
+  const bool by_setting = config.save_every.value_or(milliseconds(0)).count() > 0;
+  if (!comm_.is_chief() || (!by_setting && !saves_automatically())) {
+    return std::nullopt;
+  }
+  if (by_setting) {
+    return saver_.last_time() + *config.save_every;
+  }
+  return std::max(saver_.last_time(), manager.impl().last_commit) +
+         std::chrono::duration_cast<Clock::duration>(policy_.automatic_interval());
 }
 
 bool PreemptionCheckpointHandler::Impl::periodic_save_is_due() const {

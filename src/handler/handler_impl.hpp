@@ -136,6 +136,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
 
  private:
   // The start (handler_impl.cpp).
+  void restore();
   void compare_replicated();
   void resume_from(const CheckpointInfo& from);
   void check_already_finished();
@@ -158,6 +159,8 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void check_usable() const;
   void check_between_steps(const char* call) const;
   [[nodiscard]] std::uint64_t steps() const { return config.step_fn ? config.step_fn() : run_calls; }
+  [[nodiscard]] bool saves_automatically() const;
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> next_save_by_time() const;
   [[nodiscard]] bool periodic_save_is_due() const;
   [[nodiscard]] bool dry_run_is_due() const;
   void plan_periodic_save();
@@ -191,7 +194,11 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void end_emergency_save() noexcept;
   void give_back_local_copies();
   void commit();
+  template <class Save>
+  void or_put_off(SaveReason::Kind reason, Save && save);
+  void put_off(const StorageError& error);
   void note_commit(const SaveReport& report);
+  void tell_interval(const SaveReport& report) const;
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
   void warn_if_earlier_saves_do_not_fit() const;
   void report_longest_step();
@@ -227,6 +234,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   cluster::StepAgreement agreement_;
 
   cluster::RequestedSave requested_ = cluster::RequestedSave::none;  ///< this rank's
+  std::uint64_t failed_saves_ = 0;                                   ///< periodic ones, since the last that was made
   std::chrono::nanoseconds longest_step_{0};                         ///< since the last save
   std::chrono::nanoseconds longest_known_step_{0};                   ///< of all steps that were measured
   std::unique_ptr<core::WorkerLock> worker_lock_;

@@ -40,6 +40,12 @@ bool save_fits(std::chrono::duration<double> grace_period, std::chrono::duration
   return save_time + margin <= grace_period;
 }
 
+std::chrono::duration<double> automatic_interval(std::chrono::duration<double> cost) {
+  using Seconds = std::chrono::duration<double>;
+  const Seconds best(young_interval_s(cost.count(), Seconds(kAssumedMtbf).count()));
+  return std::max({best, cost / kMostSaving, Seconds(kLeastInterval)});
+}
+
 void SavePolicy::decide(const cluster::Verdict& verdict, const SaveSituation& situation) {
   using Kind = Decision::Kind;
   note(verdict);

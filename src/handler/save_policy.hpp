@@ -6,6 +6,7 @@
 /// all ranks, so all ranks decide alike.
 
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -55,6 +56,21 @@ bool room_for_another_save(const GraceInputs& inputs);
 /// Whether one ordinary save fits into a grace period at all.
 bool save_fits(std::chrono::duration<double> grace_period, std::chrono::duration<double> save_time,
                std::chrono::duration<double> margin);
+
+// How often to save where the program does not say it.
+
+/// sqrt(2 d M), for saves that cost d and a mean time M between failures: J. W. Young, A first order approximation to
+/// the optimum checkpoint interval, Communications of the ACM 17(9), 1974, 530-531. Work between two saves, for d much
+/// smaller than M. All times in seconds.
+inline double young_interval_s(double save_s, double mtbf_s) { return std::sqrt(2 * save_s * mtbf_s); }
+
+/// A failure in so much time is assumed, saves take at most so great a part of it, and none comes earlier.
+inline constexpr std::chrono::hours kAssumedMtbf{24};
+inline constexpr double kMostSaving = 0.01;
+inline constexpr std::chrono::minutes kLeastInterval{10};
+
+/// The time between two saves for each of which the program stands still for @p cost.
+std::chrono::duration<double> automatic_interval(std::chrono::duration<double> cost);
 
 /// What all ranks have agreed to do, and where.
 struct Decision {
@@ -124,8 +140,15 @@ class SavePolicy {
   /// At the next multiple: steps may pass it, if the program is not here at every one.
   void plan_periodic_save(std::uint64_t steps) noexcept;
 
-  /// A save took so long.
-  void note_save(std::chrono::duration<double> seconds) { save_times_.add(seconds); }
+  /// A save took so long, and stopped the program for @p blocked of it.
+  void note_save(std::chrono::duration<double> seconds, std::chrono::duration<double> blocked) {
+    save_times_.add(seconds);
+    blocked_times_.add(blocked);
+  }
+  /// By what the saves so far have cost.
+  [[nodiscard]] std::chrono::duration<double> automatic_interval() const {
+    return handler::automatic_interval(blocked_times_.upper_estimate());
+  }
   [[nodiscard]] bool save_time_is_known() const noexcept { return !save_times_.empty(); }
 
   /// Within a grace period the program continues for now, and saves once more before the end.
@@ -144,6 +167,7 @@ class SavePolicy {
   std::uint64_t next_periodic_step_ = 0;
   bool trains_on_ = false;
   DurationHistory save_times_;
+  DurationHistory blocked_times_;
 };
 
 }  // namespace reprieve::handler

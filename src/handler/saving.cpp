@@ -43,6 +43,7 @@ void Saver::save(const Request& request, SaveMoment moment) {
 
 void Saver::save_in_background(const Request& request, SaveMoment moment) {
   manager_.save_in_background(request);
+  background_reason_ = request.reason.kind;
   number_ = manager_.impl().last_number;
   step_ = moment.step;
   boundary_ = moment.boundary;
@@ -180,11 +181,37 @@ void PreemptionCheckpointHandler::Impl::save(SaveReason::Kind reason, const std:
   requested_ = cluster::RequestedSave::none;
 }
 
+/// Older checkpoints outlive a periodic save that fails, by a full disk for one. All ranks have the same error and the
+/// same count, so they decide alike.
+template <class Save>
+void PreemptionCheckpointHandler::Impl::or_put_off(SaveReason::Kind reason, Save&& save) {
+  try {
+    std::forward<Save>(save)();
+  } catch (const StorageError& error) {
+    const bool may_wait = reason == SaveReason::Kind::periodic && error.code() != ErrorCode::locked;
+    if (!may_wait || ++failed_saves_ >= config.save_attempts) {
+      throw;
+    }
+    put_off(error);
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::put_off(const StorageError& error) {
+  saver_.start_clock();
+  log_.write(events::SavePutOff{failed_saves_, run_calls});
+  if (comm_.is_chief()) {
+    core::log::warning(
+        "periodic save {} of {} in a row that failed (termination.save_attempts): {}; the run continues, and "
+        "the next interval tries again",
+        failed_saves_, config.save_attempts, error.what());
+  }
+}
+
 /// A save after which the program continues.
 void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reason,
                                                            const std::vector<std::any>& save_fn_args) {
   if (!saver_.works_in_background()) {
-    save(reason, save_fn_args);
+    or_put_off(reason, [&] { save(reason, save_fn_args); });
     return;
   }
   requested_ = cluster::RequestedSave::none;
@@ -197,7 +224,9 @@ void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reas
     return;
   }
   commit();
-  saver_.save_in_background(prepare_save(reason, save_fn_args), {steps(), agreement_.index()});
+  or_put_off(reason, [&] {
+    saver_.save_in_background(prepare_save(reason, save_fn_args), {steps(), agreement_.index()});
+  });
 }
 
 /// A save function writes what a copy of the registered state does not hold; a drill makes its own saves.
@@ -268,20 +297,33 @@ void PreemptionCheckpointHandler::Impl::advance_local_copy() {
 
 void PreemptionCheckpointHandler::Impl::commit() {
   policy_.drop_commit();
-  saver_.commit();
+  or_put_off(saver_.background_reason(), [this] { saver_.commit(); });
 }
 
 void PreemptionCheckpointHandler::Impl::note_commit(const SaveReport& report) {
   comm_.together(
       [&] {
         last_save = report;
+        failed_saves_ = 0;
         const bool is_first = !policy_.save_time_is_known();
-        policy_.note_save(Seconds(report.seconds));
+        policy_.note_save(Seconds(report.seconds), Seconds(report.blocked_seconds));
         if (is_first && comm_.is_chief()) {
+          tell_interval(report);
           warn_if_save_does_not_fit(Seconds(report.seconds), "the first save");
         }
       },
       "taking note of a save");
+}
+
+void PreemptionCheckpointHandler::Impl::tell_interval(const SaveReport& report) const {
+  if (saves_automatically() && !notices_.agreed()) {
+    core::log::info(
+        "periodic saves: one every {} from now on, since a save costs {} (for a failure every {} h, and at most {:.0f} "
+        "% "
+        "of the time)",
+        core::duration_text(policy_.automatic_interval()), core::seconds_text(Seconds(report.blocked_seconds)),
+        handler::kAssumedMtbf.count(), 100 * handler::kMostSaving);
+  }
 }
 
 void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args) {

@@ -39,6 +39,8 @@ class Saver {
   /// Begins a save in the background. The one before is committed.
   void save_in_background(const Request& request, SaveMoment moment);
   [[nodiscard]] bool works_in_background() const { return manager_.options().background && !replaces_save_; }
+  /// Why the one that is begun was made.
+  [[nodiscard]] SaveReason::Kind background_reason() const noexcept { return background_reason_; }
   /// The save before is still being written, and the options say that the next one is left out then.
   [[nodiscard]] bool is_busy() const;
   /// Commits what is written in the background, if anything is. Waits for the threads of all ranks if they are not
@@ -66,6 +68,7 @@ class Saver {
   CheckpointManager& manager_;
   bool replaces_save_;
   std::function<void(const SaveReport&)> on_commit_;
+  SaveReason::Kind background_reason_ = SaveReason::Kind::user;
 
   // Of the last state that is saved, is being written, or was restored.
   cluster::BoundaryIndex boundary_ = -1;

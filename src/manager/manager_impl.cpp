@@ -339,6 +339,7 @@ manager::Commit CheckpointManager::Impl::newest_committed() {
 void CheckpointManager::Impl::note_committed(const storage::FileMetadata& metadata) {
   newest_committed_ = {metadata.identity->run, metadata.identity->save, metadata.number};
   identity->note_commit(*newest_committed_);
+  last_commit = std::chrono::steady_clock::now();
 }
 
 void CheckpointManager::Impl::settle_background_save() {

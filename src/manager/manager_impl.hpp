@@ -145,6 +145,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// Of this run, with every file read once: what is in it later is not what the run began with. Rank 0's.
   const manager::Constants& constants();
   std::optional<manager::HandlerLink> handler;  ///< while one lives
+  std::function<void()> check_arrays;           ///< of a restore, for a state that will be saved; collective
 
   const std::unique_ptr<manager::BackgroundSave> background;
   std::unique_ptr<manager::LocalCopies> local;     ///< nothing before the first one
@@ -153,9 +154,10 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   bool local_copies_stay = false;                  ///< at the end, as that of a handler's run that is not finished
   bool gives_numbers = false;                      ///< the program, to its saves
   bool uses_save_fn = false;                       ///< what a node-local copy cannot hold
-  bool may_have_left_over = true;            ///< checkpoints that the retention gives up may be there still; rank 0's
-  bool in_save_fn = false;                   ///< a save of this manager is running the user's save function
-  std::optional<std::uint64_t> last_number;  ///< of the last save that began; the same on every rank
+  bool may_have_left_over = true;  ///< checkpoints that the retention gives up may be there still; rank 0's
+  bool in_save_fn = false;         ///< a save of this manager is running the user's save function
+  std::chrono::steady_clock::time_point last_commit;  ///< rank 0's
+  std::optional<std::uint64_t> last_number;           ///< of the last save that began; the same on every rank
 
  private:
   /// A save inside of another one would tear it down.

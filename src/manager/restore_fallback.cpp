@@ -271,7 +271,7 @@ CheckpointInfo RestoreFallback::read_as(storage::Restorer& restorer, const fs::p
   if (pass == Pass::proven) {
     restorer.prove();
   }
-  restorer.restore();
+  restorer.restore(manager_.check_arrays);
   CheckpointInfo info = manager_.comm.from_chief(make_info, "restoring");
   core::failpoint("restore.done");
   const std::chrono::duration<double> elapsed = Clock::now() - start_;

@@ -131,7 +131,12 @@ core::Table<TerminationConfig> termination_settings() {
       core::whole_number("total_steps", &C::total_steps, {0, 1e15},
                          "how many calls the run makes in all, for tools that tell when it ends; 0: not known"),
       core::whole_number("save_every_steps", &C::save_every_steps, {0, 1e15}, "checkpoint every so many calls; 0: off"),
-      duration<Second>("save_every_s", &C::save_every, {0, kYear}, "checkpoint every so many seconds; 0: off"),
+      core::optional(&C::save_every,
+                     duration<Second>("save_every_s", &Milliseconds::value, {0, kYear},
+                                      "checkpoint every so many seconds; 0: off"),
+                     "off with save_every_steps, else every ten minutes or less often, by the cost of a save"),
+      core::whole_number("save_attempts", &C::save_attempts, {1, 1e9},
+                         "how many periodic saves in a row may fail until that is an error; 1: the first is"),
       duration<Second>("poll_interval_s", &C::poll_interval, {0.001, 3600},
                        "how often the watcher function, the metadata server and the file are asked for"),
       core::choice(

@@ -140,15 +140,29 @@ void Checkpoint::add_per_rank_value(std::string name, std::unique_ptr<ValueAcces
 }
 
 void Checkpoint::add_distributed_array(std::string name, ElementType type, std::byte* data, DistributedLayout layout) {
+  layout.first_element = 0;  // the address is that of the box
+  add_distributed_pointer(
+      std::move(name), type, [data] { return data; }, std::move(layout));
+}
+
+void Checkpoint::add_distributed_pointer(std::string name, ElementType type, FindPointer find,
+                                         DistributedLayout layout) {
   registry_->check_open(name);
+  const auto look = [find = std::move(find), first = layout.first_element * type.size_bytes] {
+    auto* const begin = static_cast<std::byte*>(find());
+    return begin == nullptr ? nullptr : begin + first;
+  };
   DistributedArray array{type, std::move(layout.global_shape), {}};
-  array.boxes.push_back({data, std::move(layout.offset), std::move(layout.extent), std::move(layout.strides_bytes)});
+  array.boxes.push_back({look(), std::move(layout.offset), std::move(layout.extent), std::move(layout.strides_bytes)});
   auto declared = std::make_unique<DistributedArray>(array);  // its memory is checked at every save and restore
   state::check_array(name, *declared, devices::Spaces());
   declared->boxes.front().data = nullptr;
   state::Variable variable;
   variable.distribution = state::Distribution::distributed;
-  variable.describe = [array = std::move(array)] { return array; };
+  variable.describe = [array = std::move(array), look]() mutable {
+    array.boxes.front().data = look();
+    return array;
+  };
   variable.declared = std::move(declared);
   add(registry_->variables, std::move(name), std::move(variable));
 }

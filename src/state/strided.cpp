@@ -169,9 +169,9 @@ namespace {
 /// Memory that lies side by side is used in place, other memory goes through a buffer.
 class StridedAccess final : public ValueAccess {
  public:
-  StridedAccess(ElementType type, std::byte* data, Extents extent, state::Strides strides)
+  StridedAccess(ElementType type, std::function<void*()> find, Extents extent, state::Strides strides)
       : type_(type),
-        data_(data),
+        find_(std::move(find)),
         extent_(std::move(extent)),
         dense_(state::dense_strides(extent_, type.size_bytes)),
         strides_(strides.empty() ? dense_ : std::move(strides)),
@@ -182,6 +182,7 @@ class StridedAccess final : public ValueAccess {
   [[nodiscard]] bool resizable() const override { return false; }
 
   [[nodiscard]] std::span<const std::byte> bytes() override {
+    look();
     if (in_place_) {
       return {data_, size()};
     }
@@ -196,6 +197,7 @@ class StridedAccess final : public ValueAccess {
   }
 
   [[nodiscard]] std::span<std::byte> prepare(std::size_t) override {
+    look();
     if (in_place_) {
       return {data_, size()};
     }
@@ -214,6 +216,13 @@ class StridedAccess final : public ValueAccess {
       state::Staging().copy_in(*space_, data_, strides_, buffer_.data(), dense_, extent_, type_.size_bytes);
     } else if (!in_place_) {
       state::copy_box(data_, strides_, buffer_.data(), dense_, extent_, type_.size_bytes);
+    }
+  }
+
+  void look() {
+    data_ = static_cast<std::byte*>(find_());
+    if (data_ == nullptr && state::volume(extent_) > 0) {
+      throw UsageError("the data pointer of a view is null, but it has elements");
     }
   }
 
@@ -237,7 +246,8 @@ class StridedAccess final : public ValueAccess {
   }
 
   ElementType type_;
-  std::byte* data_;
+  std::function<void*()> find_;
+  std::byte* data_ = nullptr;  ///< as it was found last
   Extents extent_;
   state::Strides dense_;
   state::Strides strides_;
@@ -300,16 +310,15 @@ class TextsAccess final : public ValueAccess {
 
 }  // namespace
 
-std::unique_ptr<ValueAccess> make_strided_access(ElementType type, std::byte* data, Extents extent,
+std::unique_ptr<ValueAccess> make_strided_access(ElementType type, std::function<void*()> find, Extents extent,
                                                  std::vector<std::ptrdiff_t> strides_bytes) {
   if (!strides_bytes.empty() && strides_bytes.size() != extent.size()) {
     throw UsageError("a view has " + std::to_string(strides_bytes.size()) + " strides for " +
                      std::to_string(extent.size()) + " dimensions");
   }
-  if (data == nullptr && state::volume(extent) > 0) {
-    throw UsageError("the data pointer of a view is null, but it has elements");
-  }
-  return std::make_unique<StridedAccess>(type, data, std::move(extent), std::move(strides_bytes));
+  auto access = std::make_unique<StridedAccess>(type, std::move(find), std::move(extent), std::move(strides_bytes));
+  access->look();
+  return access;
 }
 
 std::unique_ptr<ValueAccess> make_texts_access(std::vector<std::string>& texts) {

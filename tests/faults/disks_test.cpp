@@ -391,6 +391,34 @@ TEST_P(FullDisk, AReserveHasRoomForTheLastSave) {
 INSTANTIATE_TEST_SUITE_P(Faults, FullDisk, testing::Values("tmpfs", "ext4", "xfs"),
                          [](const auto& type) { return type.param; });
 
+TEST_F(NoSpace, PeriodicSavesFailAndTheRunContinues) {
+  REPRIEVE_NEEDS_MOUNT("tmpfs", "size=60m");
+  Mpirun job({.ranks = 2,
+              .arguments = {program("faults_field"), run_.string(), "400", "5", "save_every=20", "elements=100000",
+                            "keep=1000"},
+              .environment = {{"REPRIEVE_TERMINATION_SAVE_ATTEMPTS", "1000"}}});
+  const auto says = [&job](const std::string& text) {
+    return wait_until([&] { return (job.out() + job.err()).find(text) != std::string::npos || !job.running(); }, 60s);
+  };
+  ASSERT_TRUE(says("step 30\n"));
+  {
+    const Filler filler(mounted_->path(), 4096);
+    EXPECT_TRUE(says("in a row that failed"));
+    Process status({.arguments = {program("reprieve"), "status", run_.string()}});
+    EXPECT_EQ(status.wait(60s), 0);
+    EXPECT_THAT(status.out(), AllOf(HasSubstr("running"), HasSubstr("in a row failed, and the run continues")));
+  }
+  EXPECT_EQ(job.wait(60s), 0) << job.err();
+  EXPECT_THAT(job.err(), HasSubstr("the next interval tries again"));
+  const auto checkpoints = checkpoints_in(run_);
+  EXPECT_TRUE(checkpoints.contains(20));
+  EXPECT_TRUE(checkpoints.contains(380)) << "there was room again\n" << job.err();
+  EXPECT_LT(checkpoints.size(), 19U);
+  for (const auto& [number, file] : checkpoints) {
+    EXPECT_TRUE(storage::verify_file(file).empty()) << file;
+  }
+}
+
 TEST_F(NoSpace, OutOfInodes) {
   REPRIEVE_NEEDS_MOUNT("tmpfs", "size=40m,nr_inodes=40");
   ByOrder job(run_);

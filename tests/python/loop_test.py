@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import time
+import warnings
 
 import numpy as np
 import reprieve
@@ -242,11 +243,70 @@ class Failures(Case):
                 handler.request_checkpoint()
 
     def test_an_array_in_the_place_of_another(self):
-        state = {"w": np.zeros(3)}
-        with self.assertRaisesRegex(reprieve.UsageError, r"state\['w'\] is another array .*\[\.\.\.\] = value"):
+        def start():
+            return {"w": np.zeros(3), "own": reprieve.per_rank(np.full(2, RANK))}
+
+        state = start()
+        with self.handler(state) as handler:
+            for _ in handler.steps(3):
+                state["w"] = state["w"] + 1
+                state["own"].value = state["own"].value + 1
+            handler.request_checkpoint()
+            handler.boundary()
+        restored = self.restore(start())
+        self.assertEqual(list(restored["w"]), [3, 3, 3])
+        self.assertEqual(list(restored["own"].value), [RANK + 3] * 2)
+        with self.assertRaisesRegex(reprieve.UsageError, r"state\['w'\] has another shape, type or memory"):
             with self.handler(state) as handler:
-                for _ in handler.steps(2):
-                    state["w"] = state["w"] + 1
+                state["w"] = np.zeros(4)
+                handler.boundary()
+
+    def test_names_that_are_bound_again(self):
+        """As attributes they are the state."""
+
+        def start():
+            u = np.zeros((3, 2))
+            values = {"order": np.arange(5), "sum": 0.0, "parts": {"n": 1}}
+            grid = reprieve.distributed(u, shape=(SIZE, 2), offset=(RANK, 0), ghost=(1, 0))
+            return reprieve.State(values, u=grid, mine=reprieve.per_rank(np.zeros(2)))
+
+        state, new, orders = start(), np.zeros((3, 2)), np.random.default_rng(1)
+        with self.handler(state) as handler:
+            for step in handler.steps(7):
+                new[1] = state.u[1] + step + RANK
+                state.u, new = new, state.u
+                state.order = orders.permutation(5)
+                state.mine = state.mine + RANK
+                state.sum += float(state.order[0])
+                handler.state.parts.n += 1
+            handler.request_checkpoint()
+            handler.boundary()
+        restored = start()
+        with self.handler(restored) as handler:
+            self.assertEqual(handler.completed_steps, 7)
+        for name in ("order", "mine", "sum"):
+            self.assertEqual(np.asarray(getattr(restored, name)).tolist(), np.asarray(getattr(state, name)).tolist())
+        self.assertEqual(restored.u[1].tolist(), state.u[1].tolist())
+        self.assertEqual(restored.u[1].tolist(), [21 + 7 * RANK] * 2)
+        self.assertEqual(restored.parts.n, 8)
+        with self.assertRaisesRegex(AttributeError, "there is no 'other' in the state"):
+            state.other
+
+    def test_an_array_that_the_program_has_lost(self):
+        order = np.arange(5)
+        state = {"order": order, "alone": np.zeros(3), "named": np.zeros(2)}
+        named = state["named"]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with self.handler(state) as handler:
+                for step in handler.steps(4):
+                    state["alone"] += named.sum()
+                    if step > 0:
+                        order = order + 1
+        told = [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]
+        self.assertEqual(len(told), 1 if RANK == 0 else 0, told)
+        if RANK == 0:
+            self.assertRegex(told[0], r"state\['order'\]: only the state refers .*reprieve.State")
 
     def test_a_new_key(self):
         state = {"a": {"x": 1}}

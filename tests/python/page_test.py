@@ -13,7 +13,7 @@ from support import QUIET, RANK, SIZE, Case
 
 
 def advance(u):
-    u += 1
+    return u + 1
 
 
 class Page(Case):
@@ -31,17 +31,17 @@ class Page(Case):
         u = np.zeros((rows + 2, n))
         steps, dt = 5, 0.5
 
-        state = {
-            "u": reprieve.distributed(u, shape=(n, n), offset=(first, 0), ghost=(1, 0), units="K", dims=("y", "x")),
-            "time": 0.0,
-            "rng": reprieve.per_rank(np.random.default_rng(MPI.COMM_WORLD.rank)),
-        }
+        state = reprieve.State(
+            u=reprieve.distributed(u, shape=(n, n), offset=(first, 0), ghost=(1, 0), units="K", dims=("y", "x")),
+            time=0.0,
+            rng=reprieve.per_rank(np.random.default_rng(MPI.COMM_WORLD.rank)),
+        )
         with reprieve.Handler(MPI.COMM_WORLD, "checkpoints", state) as handler:
             for step in handler.steps(steps):
-                advance(u)
-                state["time"] += dt
+                state.u = advance(state.u)
+                state.time += dt
 
-        self.assertEqual(state["time"], 2.5)
+        self.assertEqual(state.time, 2.5)
         with reprieve.Handler(MPI.COMM_WORLD, "other", state) as handler:
             handler.request_checkpoint()
             handler.boundary()

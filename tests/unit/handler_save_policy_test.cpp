@@ -82,7 +82,7 @@ TEST_F(SavePolicyTest, NoRequestIsHeededWithinAGracePeriod) {
 }
 
 TEST_F(SavePolicyTest, TheLastSaveIsDecidedWhenAnotherCheckWouldBeTooLate) {
-  policy_.note_save(2s);
+  policy_.note_save(2s, 2s);
   policy_.train_on();
   // 1 s margin, 2 s for the save, 16 ms until the next check, two steps of 100 ms.
   policy_.decide(notice_at(20, 3217ms), {.notice_is_agreed = true});
@@ -91,8 +91,23 @@ TEST_F(SavePolicyTest, TheLastSaveIsDecidedWhenAnotherCheckWouldBeTooLate) {
   expect_decision(Kind::final_save, 22);
 }
 
+TEST(AutomaticInterval, FollowsFromTheCostOfASave) {
+  const auto seconds = [](double cost) { return automatic_interval(std::chrono::duration<double>(cost)).count(); };
+  EXPECT_DOUBLE_EQ(seconds(0), 600) << "it is not known yet";
+  EXPECT_DOUBLE_EQ(seconds(2), 600);
+  EXPECT_NEAR(seconds(10), 1314.5, 0.1) << "sqrt(2 * 10 s * 24 h)";
+  EXPECT_DOUBLE_EQ(seconds(30), 3000) << "1 % of the time";
+}
+
+/// In the background a save stops the program for a part of its time.
+TEST_F(SavePolicyTest, TheIntervalFollowsFromTheTimeInWhichTheProgramStoodStill) {
+  EXPECT_DOUBLE_EQ(policy_.automatic_interval().count(), 600);
+  policy_.note_save(60s, 30s);
+  EXPECT_DOUBLE_EQ(policy_.automatic_interval().count(), 3000);
+}
+
 TEST_F(SavePolicyTest, WhoDoesNotTrainOnNeedsNoLastSave) {
-  policy_.note_save(2s);
+  policy_.note_save(2s, 2s);
   policy_.decide(notice_at(22, 10ms), {.notice_is_agreed = true});
   EXPECT_FALSE(policy_.decision().has_value());
 }

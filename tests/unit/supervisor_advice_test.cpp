@@ -24,8 +24,8 @@ constexpr double kHour = 3600;
 // The interval.
 
 TEST(CheckpointInterval, YoungAndDalyByHand) {
-  EXPECT_DOUBLE_EQ(young_interval_s(2, 100), 20);
-  EXPECT_DOUBLE_EQ(young_interval_s(5 * kMinute, 24 * kHour), 120 * kMinute);
+  EXPECT_DOUBLE_EQ(handler::young_interval_s(2, 100), 20);
+  EXPECT_DOUBLE_EQ(handler::young_interval_s(5 * kMinute, 24 * kHour), 120 * kMinute);
   // 20 (1 + 0.1 / 3 + 0.01 / 9) - 2
   EXPECT_NEAR(daly_interval_s(2, 100), 18.688889, 1e-6);
 }
@@ -50,7 +50,7 @@ TEST(CheckpointInterval, DalyLosesLeast) {
     const double lost = lost_fraction(best, save, 10 * kMinute, mtbf);
     EXPECT_LT(lost, lost_fraction(best * 0.7, save, 10 * kMinute, mtbf));
     EXPECT_LT(lost, lost_fraction(best * 1.4, save, 10 * kMinute, mtbf));
-    EXPECT_LE(lost, lost_fraction(young_interval_s(save, mtbf), save, 10 * kMinute, mtbf));
+    EXPECT_LE(lost, lost_fraction(handler::young_interval_s(save, mtbf), save, 10 * kMinute, mtbf));
   }
 }
 

@@ -245,6 +245,26 @@ TEST(RunReport, ASaveThatFailedForANoticeIsTheEnd) {
   EXPECT_EQ(log.report().starts[0].ending, Ending::killed) << "it made steps since";
 }
 
+/// Its failure is told while the run works on, and until a save is made; it does not say how the run ended.
+TEST(RunReport, APeriodicSaveThatFailedIsNotTheEnd) {
+  Log log;
+  log.start(0).ready(0, 0).add("save_started", 10, {{"number", 100}, {"run_calls", 100}});
+  log.add("save_failed", 2, {{"number", 100}, {"error", "no_space"}, {"message", "the disk is full"}});
+  log.add("save_put_off", 0, {{"failures", 2}, {"run_calls", 100}});
+  const RunReport working = log.report(true);
+  EXPECT_EQ(working.status.state, RunState::running);
+  EXPECT_EQ(working.status.failed_saves, 2U);
+  EXPECT_EQ(working.status.message,
+            "checkpoint 100 was not saved: the disk is full; 2 periodic saves in a row failed, and the run continues");
+  EXPECT_EQ(working.failed_saves, 1U);
+  EXPECT_EQ(log.report().starts[0].ending, Ending::killed);
+  EXPECT_EQ(log.report().status.state, RunState::gone);
+  const RunReport later = log.save(10, 200).report(true);
+  EXPECT_EQ(later.status.failed_saves, 0U);
+  EXPECT_EQ(later.status.message, "");
+  EXPECT_EQ(later.failed_saves, 1U);
+}
+
 TEST(RunReport, ACorruptCheckpointCostsWorkThatWasSaved) {
   Log log;
   log.start(0).ready(0, 0).save(10, 100).save(10, 200).save(10, 300).preempted(5, 350);

@@ -39,13 +39,12 @@ def main():
     u[1:-1] = (np.arange(first, first + rows) % 100 < 50)[:, None]  # warm and cold stripes
     new = np.zeros_like(u)
 
-    state = {"u": reprieve.distributed(u, shape=(n, n), offset=(first, 0), ghost=(1, 0))}  # +
+    state = reprieve.State(u=reprieve.distributed(u, shape=(n, n), offset=(first, 0), ghost=(1, 0)))  # +
     with reprieve.Handler(comm, "checkpoints", state) as handler:  # +
         for step in handler.steps(steps):  # +
-            u, new = advance(u, new, up, down)
-            state["u"].value = u  # +
+            state.u, new = advance(state.u, new, up, down)  # +
 
-    print_sum(u)
+    print_sum(state.u)  # +
 
 
 main()

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "handler/save_policy.hpp"
+
 namespace reprieve::supervisor {
 
 // What the event log of a checkpoint directory says about past runs.
@@ -58,10 +60,6 @@ struct RunHistory {
 // Failures come at random with a mean time M between them; a save costs d, and a restart R. Too many saves cost time,
 // too few lose work.
 
-/// sqrt(2 d M): J. W. Young, A first order approximation to the optimum checkpoint interval, Communications of the ACM
-/// 17(9), 1974, 530-531. Work between two saves, for d much smaller than M.
-inline double young_interval_s(double save_s, double mtbf_s) { return std::sqrt(2 * save_s * mtbf_s); }
-
 /// sqrt(2 d M) [1 + 1/3 sqrt(d / 2M) + 1/9 (d / 2M)] - d for d < 2M, else M: J. T. Daly, A higher order estimate of the
 /// optimum checkpoint interval for restart dumps, Future Generation Computer Systems 22(3), 2006, 303-312, equation 37.
 /// Work between two saves.
@@ -70,7 +68,7 @@ inline double daly_interval_s(double save_s, double mtbf_s) {
     return mtbf_s;
   }
   const double ratio = save_s / (2 * mtbf_s);
-  return young_interval_s(save_s, mtbf_s) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - save_s;
+  return handler::young_interval_s(save_s, mtbf_s) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - save_s;
 }
 
 /// The part of the time, 0 to 1, that goes into saves, restarts and work that is lost, with @p interval_s of work

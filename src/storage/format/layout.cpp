@@ -198,10 +198,13 @@ class Grids {
       const Box& b = boxes[overlap[1]];
       std::vector<std::size_t> ranks;
       variable.for_each_box([&](std::size_t rank, auto&&...) { ranks.push_back(rank); });
-      throw UsageError("variable '" + variable.chiefs.name + "': the boxes " + text_of(a) + " of rank " +
-                       std::to_string(ranks[overlap[0]]) + " and " + text_of(b) + " of rank " +
-                       std::to_string(ranks[overlap[1]]) + " overlap in " + text_of(intersection(a, b)) +
-                       "; if each has a copy of its own of these elements, allow_shared says so");
+      throw UsageError(
+          "variable '" + variable.chiefs.name + "': the boxes " + text_of(a) + " of rank " +
+          std::to_string(ranks[overlap[0]]) + " and " + text_of(b) + " of rank " + std::to_string(ranks[overlap[1]]) +
+          " overlap in " + text_of(intersection(a, b)) +
+          "; correct the offsets, or, if each has a copy of its own of these elements (nodes on a border), "
+          "call allow_shared(\"" +
+          variable.chiefs.name + "\") (Python: distributed(..., shared=True))");
     }
   }
 

@@ -301,7 +301,7 @@ void Restorer::check_own_blocks() {
 // ---------------------------------------------------------------------------------------------------------------------
 // Restoring.
 
-void Restorer::restore() {
+void Restorer::restore(const std::function<void()>& check_arrays) {
   open();
   warn();
   touched_ = true;
@@ -313,6 +313,9 @@ void Restorer::restore() {
     }
   });
   compare([&] { add_differences(compare_arrays(comparison_.arrays, true)); });
+  if (check_arrays) {
+    check_arrays();
+  }
   fill_arrays();
   migrate();
 }

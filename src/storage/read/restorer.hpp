@@ -51,7 +51,8 @@ class [[gnu::visibility("hidden")]] Restorer {
 
   /// @throws as `prove` (a block that was read wrong makes the ranks prove the file, and read again if it is valid),
   /// MismatchError (arrays that the user describes), and what the user's functions throw
-  void restore();
+  /// @param check_arrays  collective; called when the arrays are described, and none of them has been read
+  void restore(const std::function<void()>& check_arrays = {});
 
   /// For a file that a living run may own: its data must be of this checkpoint. Collective.
   /// @throws StorageError if the file was removed or replaced since it was opened

@@ -31,8 +31,8 @@ void check_registration(cluster::Communicator& comm, const Checkpoint::Registry&
 /// registered. For a start without a restore, which sees that too. Collective. @throws UsageError on all ranks
 void check_declared_memory(cluster::Communicator& comm, const Checkpoint::Registry& registry);
 
-/// The same for arrays that functions of the program describe; these are called. For the time after a restore, which
-/// has called them too: before, they may not be able to answer. Collective.
+/// The same for arrays that functions of the program describe; these are called. For the time in a restore when the
+/// values are there: before, the functions may not be able to answer. Collective.
 /// @throws as check_registration, and what the functions throw
 void check_descriptions(cluster::Communicator& comm, const Checkpoint::Registry& registry);
 

@@ -8,8 +8,10 @@
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <vector>
@@ -55,11 +57,15 @@ ssize_t write_vector(int descriptor, const iovec* parts, int count, Real&& real)
   });
 }
 
+std::atomic<time_t> passed{0};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
 mode_t mode_of(int flags, va_list arguments) {
   return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
 }
 
 }  // namespace
+
+void reprieve::test::pass_time(std::chrono::seconds time) { passed += time.count(); }
 
 // What a family of equal functions has in common; `auto real` is the function that they replace.
 #define FAULTY_OPEN(name)                                                          \
@@ -216,6 +222,15 @@ int mkdirat(int directory, const char* path, mode_t mode) noexcept {
 int fstatat(int directory, const char* path, struct stat* status, int flags) noexcept {
   static auto* real = next<int(int, const char*, struct stat*, int)>("fstatat");
   return attempt(Call::stat, path, directory, [&] { return real(directory, path, status, flags); });
+}
+
+int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  static auto* real = next<int(clockid_t, timespec*)>("clock_gettime");
+  const int result = real(clock, time);
+  if (clock == CLOCK_MONOTONIC) {
+    time->tv_sec += passed;
+  }
+  return result;
 }
 
 DIR* opendir(const char* path) {

@@ -6,6 +6,7 @@
 /// one that is linked with it, or any other with LD_PRELOAD. Calls of all threads and libraries are seen, but not what
 /// the C library calls itself (fopen).
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -67,5 +68,9 @@ Hits hits();
 
 /// All calls work again.
 Hits disarm();
+
+/// From now on the monotonic clock of this process is that much ahead. Waits that begin after it take longer by as
+/// much.
+void pass_time(std::chrono::seconds time);
 
 }  // namespace reprieve::test

@@ -12,6 +12,7 @@
 
 #include "faults/injector/faulty_calls.hpp"
 #include "large_state.hpp"
+#include "mpi/handler_fixture.hpp"
 #include "mpi/manager_fixture.hpp"
 
 namespace reprieve::test {
@@ -231,6 +232,169 @@ TEST_P(ThreadsLeft, AreEnoughForASaveInTheBackground) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, ThreadsLeft, testing::Range(0, 5));
+
+// A disk that is full on the last rank alone: all ranks do the same.
+
+/// Whether saves are written in the background.
+class FullDiskOfOneRank : public ProgramTest, public testing::WithParamInterface<bool> {
+ protected:
+  FullDiskOfOneRank() {
+    program.options.background = GetParam();
+    program.options.max_to_keep = 0;
+    program.config.save_every_steps = 10;
+  }
+  /// Rank 0 also writes what makes a file a checkpoint, at a time of its own.
+  void SetUp() override { REPRIEVE_NEEDS_RANKS(2); }
+
+  void fill() const {
+    wait_for_writers();
+    if (world_rank() == last_rank()) {
+      arm({.call = Call::write, .error = ENOSPC, .count = kAlways, .path = ".chieftemp/"});
+    }
+  }
+  void empty() const {
+    wait_for_writers();
+    disarm();
+  }
+
+  void expect_checkpoints(const std::vector<std::uint64_t>& expected) {
+    std::vector<std::uint64_t> numbers;
+    for (const CheckpointInfo& info : program.handler->manager().checkpoints()) {
+      numbers.push_back(info.number);
+    }
+    EXPECT_EQ(numbers, expected);
+  }
+  void expect_no_space(
+      int steps, const std::function<void(int)>& before_step = [](int) {}) {
+    try {
+      program.run(steps, before_step);
+      ADD_FAILURE() << "no error";
+    } catch (const StorageError& error) {
+      EXPECT_EQ(error.code(), ErrorCode::no_space) << error.what();
+    }
+    empty();
+  }
+
+ private:
+  void wait_for_writers() const {
+    while (!program.handler->manager().background_save_written()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+};
+
+TEST_P(FullDiskOfOneRank, IsOutlivedByTheRunUntilThereIsRoom) {
+  program.start();
+  program.run(15);
+  fill();
+  program.run(35);  // saves at 20 and at 30
+  EXPECT_EQ(program.handler->last_save()->number, 10U);
+  empty();
+  program.run(45);
+  fill();
+  program.run(65);  // at 50 and at 60: the count has begun again
+  empty();
+  program.run(75);
+  program.handler->finish();
+  expect_checkpoints({10, 40, 70});
+  EXPECT_EQ(program.field, uninterrupted(75));
+}
+
+TEST_P(FullDiskOfOneRank, IsAnErrorAfterSoManySavesInARow) {
+  program.config.save_attempts = 2;
+  program.start();
+  program.run(15);
+  fill();
+  expect_no_space(100);
+  EXPECT_GE(program.handler->total_run_calls(), 30U);
+  EXPECT_LE(program.handler->total_run_calls(), 40U);
+  expect_checkpoints({10});
+}
+
+TEST_P(FullDiskOfOneRank, IsAnErrorAtOnceIfThatIsWanted) {
+  program.config.save_attempts = 1;
+  program.start();
+  fill();
+  expect_no_space(100);
+  EXPECT_LE(program.handler->total_run_calls(), 20U);
+}
+
+TEST_P(FullDiskOfOneRank, IsAnErrorAtAPreemption) {
+  program.step_time = std::chrono::milliseconds(2);
+  program.start();
+  program.run(15);
+  fill();
+  expect_no_space(10'000, notice_at(16, 0));
+  expect_checkpoints({10});
+  EXPECT_THROW(program.run(10'000), Preempted) << "there is room, and the notice still stands";
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, FullDiskOfOneRank, testing::Bool());
+
+// Periodic saves that nobody has asked for, on clocks that are set forward.
+
+class PeriodicByDefault : public ProgramTest {
+ protected:
+  PeriodicByDefault() {
+    program.config.agreement = Agreement::boundaries;  // a thread would sleep for as long
+    program.options.max_to_keep = 0;
+  }
+  ~PeriodicByDefault() override {
+    program.handler.reset();
+    pass_time(-passed_);
+  }
+  PeriodicByDefault(const PeriodicByDefault&) = delete;
+  PeriodicByDefault& operator=(const PeriodicByDefault&) = delete;
+
+  /// In a step, so that no rank waits for another one meanwhile.
+  void pass(std::chrono::seconds time) {
+    passed_ += time;
+    program.handler->run([&] { pass_time(time); });
+    program.run(static_cast<int>(program.handler->total_run_calls()) + 200);
+  }
+  std::size_t saves() { return program.handler->manager().checkpoints().size(); }
+
+ private:
+  std::chrono::seconds passed_{0};
+};
+
+TEST_F(PeriodicByDefault, TheFirstComesAfterTenMinutes) {
+  program.start();
+  pass(std::chrono::seconds(500));
+  EXPECT_EQ(saves(), 0U);
+  pass(std::chrono::seconds(101));
+  ASSERT_EQ(saves(), 1U);
+  EXPECT_EQ(program.handler->manager().latest()->reason.kind, SaveReason::Kind::periodic);
+  pass(std::chrono::seconds(500));
+  EXPECT_EQ(saves(), 1U);
+  pass(std::chrono::seconds(200));
+  EXPECT_EQ(saves(), 2U);
+}
+
+TEST_F(PeriodicByDefault, ASaveOfTheProgramCounts) {
+  program.start();
+  pass(std::chrono::seconds(500));
+  program.handler->manager().save(10);
+  pass(std::chrono::seconds(500));
+  EXPECT_EQ(saves(), 1U);
+  pass(std::chrono::seconds(101));
+  EXPECT_EQ(saves(), 2U);
+}
+
+TEST_F(PeriodicByDefault, ZeroIsNone) {
+  program.config.save_every = std::chrono::milliseconds(0);
+  program.start();
+  pass(std::chrono::seconds(5000));
+  EXPECT_EQ(saves(), 0U);
+}
+
+TEST_F(PeriodicByDefault, NoneWhereStepsAreCounted) {
+  program.config.save_every_steps = 100'000;
+  program.start();
+  pass(std::chrono::seconds(5000));
+  EXPECT_EQ(saves(), 0U);
+}
 
 }  // namespace
 }  // namespace reprieve::test

@@ -8,11 +8,11 @@ a code that means: saved, start me again. The next start resumes at that step, o
     reprieve.watch_signals()       # before MPI starts: a notice that comes while the program starts is kept
     from mpi4py import MPI
 
-    state = {"u": reprieve.distributed(u, shape=(n, n), offset=(first, 0), ghost=(1, 0)), "time": 0.0}
+    state = reprieve.State(u=reprieve.distributed(u, shape=(n, n), offset=(first, 0), ghost=(1, 0)), time=0.0)
     with reprieve.Handler(MPI.COMM_WORLD, "checkpoints", state) as handler:
         for step in handler.steps(1000):
-            advance(u)
-            state["time"] += dt
+            state.u = advance(state.u)  # a name that is bound again is seen
+            state.time += dt
 """
 
 from ._errors import (
@@ -34,7 +34,7 @@ from ._errors import (
 )
 from ._handler import Handler, unwatch_signals, watch_signals
 from ._manager import Manager
-from ._markers import custom, distributed, per_rank, pickled, replicated
+from ._markers import State, custom, distributed, per_rank, pickled, replicated
 from ._native import version_details
 from ._open import CheckpointInfo, Notice, SaveReport
 from ._reader import StoredCheckpoint, StoredVariable, open
@@ -58,6 +58,7 @@ __all__ = [
     "Notice",
     "Preempted",
     "SaveReport",
+    "State",
     "StorageError",
     "Stored",
     "StoredCheckpoint",

@@ -9,6 +9,7 @@ import ctypes
 import enum
 import operator
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -218,7 +219,9 @@ def layout(array: np.ndarray) -> tuple[Any, ...]:
 
 
 class ArrayEntry(Entry):
-    """An array that stays where it is: saved from its memory and restored into it. On a device only its address is known."""
+    """An array: saved from its memory and restored into it. Another one may take its place, if it lies alike in memory. On
+    a device only its address is known.
+    """
 
     def register(self) -> None:
         self.value = self.slot.get()
@@ -228,22 +231,44 @@ class ArrayEntry(Entry):
         check_array(self.array, self.slot.where)
         self.element = Element(self.array.dtype, self.slot.where)
         self.layout = layout(self.array)
+        self.place = ctypes.c_void_p(address(self.array))  # C reads it at every save and restore
+        self.had_name = False
         shape = self.element.shape(self.array.shape)
         strides = self.element.strides(self.array)
-        self.add(
-            "", self.element.type, address(self.array), len(shape), numbers(shape), strides, *[None] * self.is_per_rank
-        )
+        place = ctypes.addressof(self.place)
+        self.add("_at", self.element.type, place, len(shape), numbers(shape), strides, *[None] * self.is_per_rank)
 
     def refresh(self) -> None:
-        if self.slot.get() is not self.value:
+        self.find()
+        self.look_for_names()
+
+    def find(self) -> None:
+        """The present array, where C reads its address."""
+        value = self.slot.get()
+        array = array_of(value, self.slot.where)
+        if layout(array)[1:] != self.layout[1:]:
             raise UsageError(
-                f"{self.slot.where} is another array than when the state was handed over: write into the first one, "
-                f"{self.slot.where}[...] = value, or say that it may change, reprieve.replicated(value, growing=True)"
+                f"{self.slot.where} has another shape, type or memory than when the state was handed over: make an array "
+                "like the first one, or say that it may change, reprieve.replicated(value, growing=True)"
             )
-        if layout(array_of(self.value, self.slot.where)) != self.layout:
-            raise UsageError(
-                f"{self.slot.where} has another shape, type or memory than when the state was handed over: make another "
-                "array for that, or say that it may change, reprieve.replicated(value, growing=True)"
+        if value is not self.value:
+            check_array(array, self.slot.where)
+            self.value, self.array = value, array
+            self.had_name = False
+        self.place.value = address(array)
+
+    def has_name(self) -> bool:
+        """Whether anything but the state refers to the array."""
+        return self.value is self.array and sys.getrefcount(self.value) > _REFERENCES_OF_STATE
+
+    def look_for_names(self) -> None:
+        """Warns of an array that the program has lost: it has bound the name to another one."""
+        had_name, self.had_name = self.had_name, self.has_name()
+        if had_name and not self.had_name:
+            self.registry.warn(
+                f"{self.slot.where}: only the state refers to this array any more. If its name was bound again, the "
+                f"checkpoints hold the old array: write into it ({self.slot.where}[...] = value), or use the attributes "
+                "of reprieve.State"
             )
 
     def assign(self, value: Any) -> None:
@@ -265,6 +290,17 @@ class ArrayEntry(Entry):
 
     def dimensions(self) -> int:
         return len(self.element.shape(self.array.shape))
+
+
+def _references_of_state() -> int:
+    """How many references to an array there are, as `has_name` counts them, if the state alone has it."""
+    entry = object.__new__(ArrayEntry)
+    dictionary = {"x": np.zeros(1)}
+    entry.value = entry.array = dictionary["x"]
+    return sys.getrefcount(entry.value)
+
+
+_REFERENCES_OF_STATE = _references_of_state()
 
 
 class TensorEntry(ArrayEntry):

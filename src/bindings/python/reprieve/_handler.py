@@ -14,6 +14,7 @@ from typing import Any
 
 from . import _open
 from ._errors import Error, Preempted, UsageError
+from ._markers import State
 from ._native import (
     CONSTANTS,
     NO_LIMIT,
@@ -61,8 +62,8 @@ class Handler(_open.Opened):
     Args:
         comm: a communicator of mpi4py, of all ranks that save together.
         directory: of the checkpoints; None: the setting `directory`.
-        state: a dictionary of names and values; dictionaries in it are parts of the names, as in "ocean/salinity". All
-            ranks have the same names. See `replicated`, `per_rank`, `distributed` for what values can be.
+        state: a `State`, or a dictionary of names and values; dictionaries in it are parts of the names, as in
+            "ocean/salinity". All ranks have the same names. See `replicated`, `per_rank`, `distributed` for what values can be.
         settings: a dictionary, {"termination": {"save_every_s": 600}} or {"termination.save_every_s": 600}, or the path
             of a JSON file. The environment goes before it.
         exit: how the program ends after the last save. "leave": all ranks meet, and each process ends at once with the
@@ -90,7 +91,7 @@ class Handler(_open.Opened):
         self,
         comm: Any,
         directory: str | os.PathLike[str] | None,
-        state: dict[str, Any],
+        state: State | dict[str, Any],
         *,
         settings: Any = None,
         exit: str | Callable[[Any, int, str], None] = "leave",

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import _open
 from ._errors import ClusterError
+from ._markers import State
 from ._native import NO_LIMIT, CheckpointInfoStruct, function
 from ._open import CheckpointInfo
 from ._registry import checked_range
@@ -42,7 +43,7 @@ class Manager(_open.Opened):
         self,
         comm: Any,
         directory: str | os.PathLike[str] | None,
-        state: dict[str, Any],
+        state: State | dict[str, Any],
         *,
         settings: Any = None,
         when_values_restored: Callable[[], None] | None = None,

@@ -173,6 +173,49 @@ def custom(save: Callable[[], bytes], load: Callable[[bytes], None]) -> Custom:
     return Custom(save, load)
 
 
+class State:
+    """The state of a program, whose attributes are its values. A name that is bound again is seen.
+
+        state = reprieve.State(order=rng.permutation(n), time=0.0)
+        state.order = rng.permutation(n)  # is in the next checkpoint
+
+    The attribute of a value in `replicated`, `per_rank` or `distributed` is the value itself; what is said of it stays.
+
+    Args:
+        dictionary: shows the values of this dictionary, and changes them there. None: of one of its own.
+        **values: more of them, by name.
+    """
+
+    def __init__(self, dictionary: dict[str, Any] | None = None, **values: Any) -> None:
+        object.__setattr__(self, "_dictionary", {} if dictionary is None else dictionary)
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        dictionary = object.__getattribute__(self, "_dictionary")
+        if name not in dictionary:
+            raise AttributeError(f"there is no '{name}' in the state: it has {', '.join(map(repr, dictionary))}")
+        value = dictionary[name]
+        if isinstance(value, Variable):
+            return value.value
+        return State(value) if type(value) is dict else value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        present = self._dictionary.get(name)
+        if isinstance(present, Variable) and not isinstance(value, Variable):
+            present.value = value
+        else:
+            self._dictionary[name] = dictionary_of(value)
+
+    def __dir__(self) -> list[str]:
+        return list(self._dictionary)
+
+
+def dictionary_of(state: Any) -> Any:
+    """That of a `State`; anything else as it is."""
+    return object.__getattribute__(state, "_dictionary") if isinstance(state, State) else state
+
+
 class Node:
     """A dictionary of the state. The program may replace it by another one with the same keys.
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ._errors import Error, Preempted, UsageError, ranks_are_missing
+from ._markers import State, dictionary_of
 from ._native import CONSTANTS, NO_LIMIT, PREEMPTED, call, communicator, function
 from ._registry import Registry, checked_range
 
@@ -213,7 +214,11 @@ _open_ones: list[Opened] = []
 
 
 class Opened:
-    """A handler or a manager."""
+    """A handler or a manager.
+
+    Attributes:
+        state: the values of the state as attributes: `handler.state.order = array` is seen.
+    """
 
     _kind = ""
 
@@ -232,7 +237,8 @@ class Opened:
         self._failed = False
         self._process = os.getpid()
         handle = communicator(comm)
-        self._registry = registry = Registry(state)
+        self.state = State(dictionary_of(state))
+        self._registry = registry = Registry(state, comm.Get_rank() == 0)
         config = Config(registry, comm)
 
         def complete() -> None:

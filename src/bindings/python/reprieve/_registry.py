@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ._entries import Element, Entry, address, make_entry
 from ._errors import UsageError
-from ._markers import Node, Replicated, Slot, Variable
+from ._markers import Node, Replicated, Slot, State, Variable, dictionary_of
 from ._native import CALLBACKS, OK, PREEMPTED, call, function, last_error, numbers
 from ._tensors import ModelNode, is_model
 
@@ -62,7 +63,8 @@ class Stored:
 class Registry:
     """What C knows of a state, and what has to live as long as C does: buffers, callbacks, what they raised."""
 
-    def __init__(self, state: Any) -> None:
+    def __init__(self, state: Any, is_chief: bool = True) -> None:
+        self.is_chief = is_chief
         self.raised: BaseException | None = None
         self.entries: list[Entry] = []
         self._kept: list[Any] = []
@@ -90,6 +92,7 @@ class Registry:
         call(name, self.handle, *encoded)
 
     def _walk(self, state: Any) -> None:
+        state = dictionary_of(state)
         if not isinstance(state, dict):
             raise UsageError(f"the state is a {type(state).__name__}: pass a dictionary of names and values")
         self._walk_dictionary(Node(state, None, "", "state"), "")
@@ -106,6 +109,8 @@ class Registry:
                     "by reprieve.pickled(...), whose value it is then"
                 )
             name = prefix + key
+            if isinstance(value, State):
+                raise UsageError(f"{place} is a reprieve.State: make the outer one by reprieve.State, too")
             if isinstance(value, dict):
                 self._walk_dictionary(Node(value, node, key, place), name + "/")
             elif is_model(value):
@@ -213,6 +218,11 @@ class Registry:
         raised, self.raised = self.raised, None
         if raised is not None:
             raise raised
+
+    def warn(self, message: str) -> None:
+        """A warning of rank 0: what it is about is alike on all ranks."""
+        if self.is_chief:
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def refresh(self) -> None:
         """Before every call that may save."""
