@@ -145,6 +145,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// Of this run, with every file read once: what is in it later is not what the run began with. Rank 0's.
   const manager::Constants& constants();
   std::optional<manager::HandlerLink> handler;  ///< while one lives
+  int handlers = 0;                             ///< that live and are not closed
 
   const std::unique_ptr<manager::BackgroundSave> background;
   std::unique_ptr<manager::LocalCopies> local;     ///< nothing before the first one

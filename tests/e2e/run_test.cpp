@@ -429,14 +429,40 @@ TEST_F(RunRestart, ErrorOfTheProgramIsNamedAndKeepsItsCode) {
   EXPECT_THAT(run->events("end").back()["reason"].get<std::string>(), HasSubstr("the pressure is negative"));
 }
 
+TEST_F(RunRestart, AProgramThatDiesAfterItsLastStepIsStartedAgainAndWritesItsResults) {
+  const auto run = start({.steps = 20, .step_ms = 1, .faults = {"die_at_end=1"}, .options = {"--restarts", "2"}});
+  expect_end(*run, 0);
+  ASSERT_EQ(run->events("start").size(), 2U) << run->all_output();
+  EXPECT_THAT(run->events("end").front()["reason"].get<std::string>(), HasSubstr("all steps are done"));
+  EXPECT_EQ(run->events("restore").back()["run_calls"], 20);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(20)));
+}
+
+TEST_F(RunRestart, AFinishedRunWritesItsResultsAgainAndGoesOnWithMoreSteps) {
+  for (const int steps : {20, 20, 30}) {
+    const auto run = start({.steps = steps, .step_ms = 1});
+    expect_end(*run, 0);
+    EXPECT_THAT(run->out(), HasSubstr(end_of(steps)));
+    EXPECT_EQ(run->out().find("step 20\n") != std::string::npos, run->events("restore").empty()) << steps;
+  }
+}
+
+TEST_F(RunNotice, AfterTheLastStepTheProgramComesToItsEnd) {
+  const auto run = start({.steps = 20, .step_ms = 1, .faults = {"notice_at_end=1"}});
+  expect_end(*run, 0);
+  EXPECT_EQ(run->events("end").back()["result"], "finished");
+  EXPECT_EQ(run->events("agreement").size(), 1U) << run->all_output();
+  EXPECT_THAT(run->out(), HasSubstr(end_of(20)));
+}
+
 /// Checkpoints of the steps 10 and 12.
 class RunReading : public RunRestart {
  protected:
   void SetUp() override {
     RunRestart::SetUp();
-    expect_end(*start({.steps = 20, .step_ms = 1, .faults = {"save_every=10"}}), 0);
+    expect_end(*start({.steps = 10, .step_ms = 1}), 0);
     ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-10.h5"));
-    expect_end(*start({.steps = 15, .step_ms = 1, .faults = {"save_every=3", "restart_finished=1"}}), 0);
+    expect_end(*start({.steps = 12, .step_ms = 1}), 0);
     ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
   }
 
@@ -448,9 +474,8 @@ class RunReading : public RunRestart {
     ASSERT_TRUE(file.good());
   }
 
-  const Simulation deadly{.step_ms = 1,
-                          .faults = {"die_reading=12", "restart_finished=1"},
-                          .options = {"--restarts", "5", "--backoff", "10ms"}};
+  const Simulation deadly{
+      .step_ms = 1, .faults = {"die_reading=12"}, .options = {"--restarts", "5", "--backoff", "10ms"}};
 };
 
 TEST_F(RunReading, ValidCheckpointIsNotQuarantinedHoweverManyRunsDieReadingIt) {
@@ -461,7 +486,7 @@ TEST_F(RunReading, ValidCheckpointIsNotQuarantinedHoweverManyRunsDieReadingIt) {
   EXPECT_EQ(run->events("start").size(), 3U);
   EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
 
-  const auto next = start({.step_ms = 1, .faults = {"restart_finished=1"}});
+  const auto next = start({.step_ms = 1});
   expect_end(*next, 0);
   EXPECT_THAT(next->out(), HasSubstr(end_of(60)));
 }
