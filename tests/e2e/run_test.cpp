@@ -249,6 +249,24 @@ INSTANTIATE_TEST_SUITE_P(Scripts, RunNoticeThroughAScript,
                                            std::pair("ThatReturnsZeroInAnyCase", "\"$@\"; exit 0")),
                          [](const auto& test) { return test.param.first; });
 
+/// The shield covers the launcher alone.
+TEST_F(RunNotice, CommandsOfAScriptCanBeEnded) {
+  const std::string script =
+      "timeout 1 sleep 60; echo code $?; sleep 60 & kill $!; wait $!; echo code $?; \"$@\" & wait $!; exit $?";
+  const auto run = std::make_unique<SupervisedMpirun>(
+      MpiCommand{.ranks = kRanks,
+                 .arguments = program_arguments({.steps = kEndless}),
+                 .launch_prefix = {program("reprieve"), "run", "--json", "--", "sh", "-c", script, "x"}});
+  ASSERT_TRUE(run->wait_for_event("ready")) << run->all_output();
+  EXPECT_THAT(run->out(), HasSubstr("code 124\ncode 143\n"));
+  for (const pid_t pid : run->descendants()) {
+    ::kill(pid, SIGTERM);  // the script dies of it, and mpirun does not
+  }
+  run->send(SIGTERM);
+  expect_saved(*run);
+  expect_same_end({.steps = run->events("exit").back()["run_calls"].get<int>() + 10});
+}
+
 TEST_F(RunNotice, OneCtrlCSavesThreeEnd) {
   const auto run = start_and_wait({.steps = kEndless, .step_ms = 300'000});
   run->send(SIGINT);
