@@ -151,14 +151,12 @@ class Job {
  public:
   /// Opens the handler. Collective; so are the other members.
   /// @param program  its name
-  /// @param work  what it does, as the last checkpoint's reason calls it
   /// @param checkpoints_changed  called when there is one checkpoint more, and perhaps one less; also at the start
   Job(
-      const ProgramOptions& options, std::string program, std::string work, Model& model, Report& report,
-      const Ranks& ranks, std::function<void()> checkpoints_changed = [] {})
+      const ProgramOptions& options, std::string program, Model& model, Report& report, const Ranks& ranks,
+      std::function<void()> checkpoints_changed = [] {})
       : options_(options),
         program_(std::move(program)),
-        work_(std::move(work)),
         model_(model),
         report_(report),
         ranks_(ranks),
@@ -182,11 +180,8 @@ class Job {
         report_.after_step(model_);
       }
     }
-    if (!had_nothing_to_do) {
-      save_result();  // before the end: the directory remembers a run as finished, and this is its last state
-      checkpoints_changed_();
-    }
     handler_->finish();
+    note_save();
     const auto summary = summarize();
     ranks_.on_every_rank([&] { write(summary); });
     if (ranks_.is_chief()) {
@@ -210,14 +205,6 @@ class Job {
       noted_ = save->number;
       checkpoints_changed_();
     }
-  }
-
-  /// The final state, as the newest checkpoint: starting the program again finds that there is nothing to do.
-  void save_result() {
-    handler_->manager().save({.number = handler_->total_run_calls(),
-                              .reason = {.message = work_ + " finished"},
-                              .save_fn = options_.settings.termination.save_fn,
-                              .save_fn_args = {}});
   }
 
   [[nodiscard]] auto summarize() const {
@@ -255,7 +242,6 @@ class Job {
 
   const ProgramOptions& options_;
   const std::string program_;
-  const std::string work_;
   Model& model_;
   Report& report_;
   const Ranks& ranks_;

@@ -118,7 +118,7 @@ int run(int argc, const char* const* argv, MPI_Comm comm) {
   if (ranks.is_chief()) {
     report.start(*simulation, ranks.size());
   }
-  apps::Job(options, kName, "simulation", *simulation, report, ranks, [&] {
+  apps::Job(options, kName, *simulation, report, ranks, [&] {
     if (ranks.is_chief() && !options.xdmf.empty()) {
       describe_checkpoints(options, simulation->grid());
     }

@@ -382,21 +382,22 @@ void add(const Tool& tool) {
 
 }  // namespace reprieve::tool::run_command
 
-// reprieve launch-agent --run-dir DIR DAEMON...: how `reprieve run` has mpirun start its daemons on other nodes. Not
-// for people.
+// reprieve launch-agent --run-dir DIR DAEMON...: how `reprieve run` has mpirun start its daemons on other nodes; and
+// reprieve launch-agent -- LAUNCHER...: how a script below it starts a launcher. Not for people.
 
 namespace reprieve::tool::launch_agent_command {
 
 namespace {
 
 constexpr const char* kFooter =
-    R"(Becomes the daemon with SIGTERM, SIGINT and SIGHUP blocked: a scheduler signals all processes of a job, and a daemon
-that gets SIGTERM kills its ranks. The ranks start with no signal blocked all the same.)";
+    R"(Becomes the launcher or its daemon with SIGTERM, SIGINT and SIGHUP blocked: a scheduler signals all processes of a
+job, and a launcher that gets SIGTERM kills its ranks. The ranks start with no signal blocked all the same.)";
 
 struct Options {
   std::string run_directory;
   std::string directory;
   std::vector<std::string> command;
+  std::vector<std::string> program;
 };
 
 void define(CLI::App& command, Options& options) {
@@ -408,7 +409,8 @@ void define(CLI::App& command, Options& options) {
 }
 
 int run(const Options& options) {
-  if (options.command.empty()) {
+  std::vector<std::string> words = options.program.empty() ? options.command : options.program;
+  if (words.empty()) {
     throw UsageError("launch-agent needs the daemon to become");
   }
   for (const auto& [name, value] : {std::pair{core::kRunDirectoryVariable, options.run_directory},
@@ -418,13 +420,8 @@ int run(const Options& options) {
     }
   }
   supervisor::block_termination_signals();
-  std::vector<char*> arguments;
-  for (const std::string& text : options.command) {
-    arguments.push_back(const_cast<char*>(text.c_str()));  // NOLINT: as execvp wants it, which changes nothing
-  }
-  arguments.push_back(nullptr);
-  ::execvp(arguments[0], arguments.data());
-  throw UsageError("cannot start " + options.command.front() + ": " + std::generic_category().message(errno));
+  ::execvp(words.front().c_str(), core::pointers_to(words).data());
+  throw UsageError("cannot start " + words.front() + ": " + std::generic_category().message(errno));
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ int run(int argc, const char* const* argv, MPI_Comm comm) {
   if (ranks.is_chief()) {
     report.start(*training, dataset, data, ranks.size());
   }
-  apps::Job(options, kName, "training", *training, report, ranks).run();
+  apps::Job(options, kName, *training, report, ranks).run();
   return 0;
 }
 

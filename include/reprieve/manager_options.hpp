@@ -59,11 +59,6 @@ struct ManagerOptions {
   /// Inside of a Slurm array, the number of the task is a constant of every checkpoint (`Checkpoint::add_constant`): a
   /// task does not resume from the state of another one.
   bool array_task_is_constant = true;
-  /// What a handler does in a directory whose run was finished (`PreemptionCheckpointHandler::finish`) after its newest
-  /// checkpoint: false: it throws, since the steps after that checkpoint would be made a second time; true: it
-  /// continues from the newest checkpoint all the same. Where the newest holds the last step it continues in either
-  /// case.
-  bool restart_finished = false;
   /// Verify the checksums when a checkpoint is restored.
   bool verify_on_restore = true;
   /// Write `events.jsonl` in the directory: one JSON object per line for every start, restore, save and exit.

@@ -131,12 +131,16 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
   /// Cost: none, or the end of a small reduction that is under way. Saves nothing.
   void begin_phase();
 
-  /// The last step boundary, after which this handler makes no other: waits for all ranks. What went wrong on any of
-  /// them since the last boundary is thrown here, as by `run`, so that no rank continues to report success. A notice
-  /// that has come is acted on: the state is saved, and the exit function called (unless this start restored a state
-  /// and made no step at all: then the run was complete before). A checkpoint that was asked for is saved, and one
-  /// under way in the background committed. A second call does nothing. Collective: yes, all ranks. Thread: main.
-  /// @throws as `run`
+  /// The last step boundary: all steps are made. Waits for all ranks, and throws as `run` what went wrong on any of
+  /// them since the last boundary, so that no rank reports success. Saves the last step, unless a checkpoint holds it
+  /// (`TerminationConfig::save_at_finish`), and marks the run as finished. With a notice it returns all the same, so
+  /// that the program can write its results. A later start restores the last step, and makes further steps only if it
+  /// is asked for more.
+  ///
+  /// A program that left its loop for a notice is not at its end: where `preempted()` was true for it, or another
+  /// handler of the process has left with `return_when_saved`, the state is saved and the exit function called. (Not
+  /// where `TerminationConfig::total_steps` are made.) A second call does nothing. Collective: yes, all ranks.
+  /// Thread: main. @throws as `run`
   void finish();
 
   /// A part of the program at whose end, at the latest, an agreed preemption is acted on: the end of the scope is a
@@ -155,9 +159,8 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
   /// The checkpoint that the constructor restored, or nothing. The same on every rank.
   [[nodiscard]] const std::optional<CheckpointInfo>& restored_from() const noexcept;
 
-  /// The calls of `run` at which an earlier run in this directory was finished, if nothing was saved since: there is
-  /// nothing to do, unless more steps are asked for. A start whose newest checkpoint does not hold that step is an
-  /// error, as it would make steps a second time: see `ManagerOptions::restart_finished`. The same on every rank.
+  /// The calls of `run` at which an earlier run in this directory was finished, if nothing was saved since. The state
+  /// is that of this step: there is nothing to do, unless more steps are asked for. The same on every rank.
   [[nodiscard]] const std::optional<std::uint64_t>& already_finished() const noexcept;
 
   /// The notice that all ranks have agreed on, if there is one: the same on every rank at the same boundary. Not

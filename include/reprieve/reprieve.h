@@ -426,8 +426,8 @@ REPRIEVE_EXPORT int reprieve_handler_open(MPI_Comm comm, reprieve_checkpoint* ch
 /** The last agreement: returns what went wrong on any rank since the last boundary, as reprieve_step_begin, but acts on
  * no notice; commits a save in the background; ends open scopes, and returns their error. Sets *handler to NULL;
  * nothing if it is NULL already. After REPRIEVE_PREEMPTED it is still there, for reprieve_exit_code and another close.
- * If a loop of reprieve_next_step came to its end just before, the directory remembers the run as finished, as after
- * reprieve_handler_finish: see reprieve_already_finished. Collective. */
+ * If a loop of reprieve_next_step came to its end just before, it saves the last step, and marks the run as finished,
+ * as reprieve_handler_finish does. Collective. */
 REPRIEVE_EXPORT int reprieve_handler_close(reprieve_handler** handler);
 
 /** One call per iteration: ends the step before, then begins the next one, unless `steps` are done.
@@ -438,7 +438,7 @@ REPRIEVE_EXPORT int reprieve_handler_close(reprieve_handler** handler);
  *
  * The begin is a step boundary: if all ranks have agreed that this is the save step, the state is saved, and the
  * process left. When all steps are done it waits for all ranks, as reprieve_handler_finish does, but other loops may
- * follow. Collective.
+ * follow. A notice that has come by then is no reason to leave: the last step is saved, and 0 returned. Collective.
  * @param steps  how many to make in all, over all restarts; REPRIEVE_NO_LIMIT: the program leaves the loop by itself
  * @param status  out: REPRIEVE_OK if a step began or all are done; otherwise as reprieve_step_begin. With NULL an error
  * ends the job by reprieve_abort; reprieve_preempted reports a preemption, with REPRIEVE_EXIT_RETURN
@@ -458,8 +458,11 @@ REPRIEVE_EXPORT int reprieve_step_begin(reprieve_handler* handler);
 REPRIEVE_EXPORT int reprieve_step_end(reprieve_handler* handler);
 
 /** The last step boundary, for loops without reprieve_next_step: waits for all ranks, reports what went wrong on any of
- * them since the last boundary, and acts on a notice that has come. Ends open scopes. No boundary comes after it; a
- * second call does nothing. Collective; errors as reprieve_step_begin. */
+ * them since the last boundary, saves the last step unless a checkpoint holds it (setting
+ * `termination.save_at_finish`), and marks the run as finished. With a notice it returns REPRIEVE_OK too, so that the
+ * program can write its results; but where reprieve_preempted was 1 for it, the loop may have ended early: then it
+ * leaves, unless `termination.total_steps` are made. Ends open scopes. No boundary comes after it; a second call does
+ * nothing. Collective; errors as reprieve_step_begin. */
 REPRIEVE_EXPORT int reprieve_handler_finish(reprieve_handler* handler);
 
 /** A step boundary without a step, for phases between steps (set-up, evaluation, output). It does not count in
@@ -495,9 +498,9 @@ REPRIEVE_EXPORT int reprieve_preemption_notice(const reprieve_handler* handler, 
  * @param info  out, may be NULL: filled in if it did, cleared if not */
 REPRIEVE_EXPORT int reprieve_restored_from(const reprieve_handler* handler, int* restored,
                                            reprieve_checkpoint_info* info);
-/** Whether an earlier run in this directory was finished and nothing was saved since: there is nothing to do but for
- * more steps. Not collective; the same on every rank. @param finished  out: 1 or 0. @param steps  out, may be NULL: at
- * which */
+/** Whether an earlier run in this directory was finished and nothing was saved since. The state is that of its last
+ * step: there is nothing to do but for more steps. Not collective; the same on every rank. @param finished  out: 1 or
+ * 0. @param steps  out, may be NULL: at which */
 REPRIEVE_EXPORT int reprieve_already_finished(const reprieve_handler* handler, int* finished, uint64_t* steps);
 /** The latest checkpoint that this handler has committed. Not collective; the same on every rank between the same
  * boundaries. @param saved  out: 1 or 0. @param report  out, may be NULL */

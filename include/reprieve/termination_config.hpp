@@ -110,6 +110,10 @@ struct TerminationConfig {
   /// `total_run_calls()`.
   std::function<std::uint64_t()> step_fn;
 
+  /// The end of the run (`PreemptionCheckpointHandler::finish`) saves the last step, unless a checkpoint holds it.
+  /// False, for states that are too large: a later start makes the steps after the newest checkpoint again.
+  bool save_at_finish = true;
+
   /// Signals that are a notice. Their previous handlers are still called, and those that are installed later. Open:
   /// SIGTERM and SIGUSR1; where the program has no handler for them, SIGUSR2 and SIGXCPU as well, under Slurm and LSF
   /// SIGINT too. Children that are forked do not act on them, unless the child, its parent or the rank sends them.

@@ -122,11 +122,10 @@ struct Ready {
                  slurm_job)
 };
 
-/// An earlier start came to its end.
+/// An earlier start came to its end, and the state is that of its last step.
 struct AlreadyFinished {
   Step run_calls{};
-  bool refused = false;  ///< this start makes no steps
-  REPRIEVE_EVENT("already_finished", run_calls, refused)
+  REPRIEVE_EVENT("already_finished", run_calls)
 };
 
 // Steps.

@@ -91,7 +91,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
     storage::check_declared_memory(comm_, registry);
     compare_replicated();
   }
-  check_already_finished();
+  note_if_finished();
   plan_periodic_save();
   if (comm_.is_chief()) {
     if (!restored) {
@@ -119,6 +119,8 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   }
   // The restore was collective, so by now every rank watches its signals.
   log_.ready(run_calls, config, platform(), threads_.running() ? "threads" : "boundaries");
+  ++manager.impl().handlers;
+  has_joined_ = true;
 }
 
 /// What functions of the program describe is compared before an array is read: later, a start would have overwritten
@@ -158,26 +160,17 @@ void PreemptionCheckpointHandler::Impl::resume_from(const CheckpointInfo& from) 
   saver_.resume_from(from.number, steps());
 }
 
-/// A run that was finished does no work twice. With more steps to make it continues, if its last state is there.
-void PreemptionCheckpointHandler::Impl::check_already_finished() {
+/// The mark of an earlier version may stand without the last state.
+void PreemptionCheckpointHandler::Impl::note_if_finished() {
   already_finished = manager.impl().finished_at();
-  if (!already_finished) {
-    return;
+  if (!restored || run_calls < already_finished) {
+    already_finished.reset();
   }
-  const bool has_last_state = restored && run_calls >= *already_finished;
-  const bool refused = !has_last_state && !manager.options().restart_finished;
-  log_.write(events::AlreadyFinished{*already_finished, refused});
-  if (comm_.is_chief()) {
-    core::log::info("the run in {} is already finished, at step {}", manager.directory().string(), *already_finished);
-  }
-  if (refused) {
-    throw UsageError(fmt::format(
-        "the run in {} is already finished, at step {}, and {}: to continue would make steps a second time. "
-        "To do that all the same, for one to make more steps, set checkpoints.restart_finished; to start "
-        "again, use another directory. A program that saves its last state before it finishes can be given "
-        "more steps at any time",
-        manager.directory().string(), *already_finished,
-        restored ? fmt::format("its newest checkpoint holds step {}", run_calls) : "it has no checkpoint"));
+  if (already_finished) {
+    log_.write(events::AlreadyFinished{*already_finished});
+    if (comm_.is_chief()) {
+      core::log::info("the run in {} is already finished, at step {}", manager.directory().string(), *already_finished);
+    }
   }
 }
 

@@ -97,8 +97,9 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void begin_phase();
   /// The end of a scope: acts on a marked preemption.
   void close_scope();
-  /// A boundary at which all ranks wait for each other, and what was agreed is acted on at once: there may be no later
-  /// one. Inside of a scope that saves at its end a notice is only marked, unless this is the last boundary.
+  /// The boundary at the end of a loop: all ranks wait for each other. For a notice the last step is saved at once, as
+  /// there may be no later boundary. Inside of a scope that saves at its end a notice is only marked, unless this is
+  /// the last boundary.
   void agree_now(bool is_last);
   /// The last boundary, and the last agreement.
   void finish();
@@ -123,6 +124,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   CheckpointManager& manager;
   std::optional<CheckpointInfo> restored;
   std::optional<std::uint64_t> already_finished;  ///< at that step, by an earlier run
+  bool told = false;                              ///< the program has asked for a notice, and there was one
   std::uint64_t run_calls = 0;
   bool uses_run = false;
   bool counts_boundaries = false;  ///< save_checkpoint_if_preempted was called, and counts
@@ -139,7 +141,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void restore();
   void compare_replicated();
   void resume_from(const CheckpointInfo& from);
-  void check_already_finished();
+  void note_if_finished();
   void join_manager();
   void begin_rounds();
 
@@ -178,9 +180,9 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void carry_out(const handler::Decision& decision, const std::vector<std::any>& save_fn_args);
   void learn_notice(int one_of_them);
   void unlearn_notice() noexcept;
-  [[nodiscard]] CheckpointManager::SaveRequest prepare_save(SaveReason::Kind reason,
-                                                            const std::vector<std::any>& save_fn_args);
-  void save(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args);
+  [[nodiscard]] CheckpointManager::SaveRequest prepare_save(
+      SaveReason::Kind reason, const std::vector<std::any>& save_fn_args, const char* message = "");
+  void save(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args, const char* message = "");
   void save_while_running(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args);
   void save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args);
   [[nodiscard]] bool goes_on_after_save();
@@ -209,7 +211,12 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   [[nodiscard]] cluster::Verdict agree_here();
   void confirm();
   void confirm_or_fail();
-  void act_on_notice_at_once(bool even_in_scope);
+  void learn_decided_notice();
+  void act_on_notice_at_end(bool is_last);
+  [[nodiscard]] bool left_loop_for_notice();
+  [[nodiscard]] bool another_handler_has_left();
+  void save_last_step();
+  bool leave_manager() noexcept;
   void warn_if_not_finished() const;
   void at_finalize() noexcept;
 
@@ -241,6 +248,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   int exceptions_at_start_;
   cluster::BoundaryIndex met_at_ = 0;  ///< the boundary of the last `meet`
   std::chrono::steady_clock::time_point ask_for_commit_after_{};
+  bool has_joined_ = false;                                 ///< counts among the handlers of its manager
   bool local_is_under_way_ = false;                         ///< to its partner
   std::chrono::steady_clock::time_point local_copy_time_;   ///< of the last one, or of the start
   std::shared_ptr<manager::EmergencySave> emergency_save_;  ///< of the node-local copies there are

@@ -94,6 +94,7 @@ const std::optional<std::uint64_t>& PreemptionCheckpointHandler::already_finishe
 }
 
 const std::optional<TerminationNotice>& PreemptionCheckpointHandler::preemption_notice() const noexcept {
+  impl_->told = impl_->told || impl_->notices().agreed().has_value();
   return impl_->notices().agreed();
 }
 
@@ -109,7 +110,8 @@ std::shared_ptr<termination::NoticeBoard> PreemptionCheckpointHandler::notice_bo
 
 // Here, and not with the rest of the watcher: that lies in a layer which knows no handler.
 PreemptionWatcher::PreemptionWatcher(PreemptionCheckpointHandler& handler, Callback callback)
-    : PreemptionWatcher(handler.notice_board(), handler.preempted(), handler.platform(), std::move(callback)) {}
+    : PreemptionWatcher(handler.notice_board(), handler.impl_->notices().agreed().has_value(), handler.platform(),
+                        std::move(callback)) {}
 
 const PlatformInfo& PreemptionCheckpointHandler::platform() const noexcept { return impl_->platform(); }
 

@@ -91,9 +91,9 @@ void DryRun::begin(bool is_chief) {
   }
 }
 
-void DryRun::give_notice(bool is_chief, const char* message) {
+void DryRun::give_notice(bool is_chief, const char* message, const char* source) {
   if (is_chief) {
-    notice_ = termination::LocalNotice{"drill", message, Clock::now(), std::nullopt};
+    notice_ = termination::LocalNotice{source, message, Clock::now(), std::nullopt};
   }
 }
 

@@ -60,7 +60,7 @@ class DryRun {
   void begin(bool is_chief);
   [[nodiscard]] const std::optional<termination::LocalNotice>& notice() const noexcept { return notice_; }
   /// Rank 0 has a notice from now on.
-  void give_notice(bool is_chief, const char* message);
+  void give_notice(bool is_chief, const char* message, const char* source = "drill");
   /// The state is saved, and the rank leaves.
   void end_notice() noexcept { notice_.reset(); }
 

@@ -4,6 +4,7 @@
 #include "handler/saving.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -101,6 +102,9 @@ namespace {
 using Json = nlohmann::json;
 using Seconds = std::chrono::duration<double>;
 
+/// Those of this process that live, and whose program must leave.
+std::atomic<int> handlers_that_left{0};
+
 }  // namespace
 
 void PreemptionCheckpointHandler::Impl::carry_out(const handler::Decision& decision,
@@ -158,13 +162,14 @@ void PreemptionCheckpointHandler::Impl::unlearn_notice() noexcept {
 
 /// Before the manager's collective calls, in which a rank without memory would be missing.
 CheckpointManager::SaveRequest PreemptionCheckpointHandler::Impl::prepare_save(
-    SaveReason::Kind reason, const std::vector<std::any>& save_fn_args) {
+    SaveReason::Kind reason, const std::vector<std::any>& save_fn_args, const char* message) {
   return comm_.together(
       [&] {
         report_longest_step();
         CheckpointManager::SaveRequest request;
         request.run_calls = run_calls;
         request.reason.kind = reason;
+        request.reason.message = message;
         if (reason == SaveReason::Kind::preemption) {
           const TerminationNotice& notice = *notices_.agreed();
           request.reason = {reason, notice.rank, notice.host, notice.source, notice.message};
@@ -176,8 +181,9 @@ CheckpointManager::SaveRequest PreemptionCheckpointHandler::Impl::prepare_save(
       "preparing a save");
 }
 
-void PreemptionCheckpointHandler::Impl::save(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args) {
-  saver_.save(prepare_save(reason, save_fn_args), {steps(), agreement_.index()});
+void PreemptionCheckpointHandler::Impl::save(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args,
+                                             const char* message) {
+  saver_.save(prepare_save(reason, save_fn_args, message), {steps(), agreement_.index()});
   requested_ = cluster::RequestedSave::none;
 }
 
@@ -412,7 +418,9 @@ void PreemptionCheckpointHandler::Impl::leave() {
   threads_.resume();
   policy_.stop_training();
   is_over = config.return_when_saved;
-  if (!is_over) {
+  if (is_over) {
+    ++handlers_that_left;
+  } else {
     log_.write(events::WentOn{run_calls});
     unlearn_notice();
   }
@@ -490,14 +498,63 @@ void PreemptionCheckpointHandler::Impl::confirm_or_fail() {
 }
 
 /// All ranks stand here with the same verdicts: what they imply need not wait for a later boundary, there may be none.
-void PreemptionCheckpointHandler::Impl::act_on_notice_at_once(bool even_in_scope) {
+void PreemptionCheckpointHandler::Impl::learn_decided_notice() {
   if (policy_.preemption_is_decided()) {
     learn_notice(policy_.decision()->notice_rank);
     policy_.drop_decision();
   }
-  if (notices_.agreed() && !is_over && (even_in_scope || patient_scopes == 0)) {
-    save_for_preemption(true, {});
+}
+
+/// All steps of the loop are made: what is left to do is to write the results, and perhaps another loop.
+void PreemptionCheckpointHandler::Impl::act_on_notice_at_end(bool is_last) {
+  learn_decided_notice();
+  if (is_over) {
+    return;
   }
+  if (is_last && !notices_.agreed() && another_handler_has_left()) {
+    dry_run_.give_notice(comm_.is_chief(), "it has saved, and the program leaves", "another handler");
+    learn_notice(0);
+    save_for_preemption(true, {});
+  } else if (is_last && notices_.agreed() && left_loop_for_notice()) {
+    save_for_preemption(true, {});
+  } else if (!is_last && notices_.agreed() && patient_scopes == 0) {
+    save_last_step();
+    policy_.stop_training();
+    unlearn_notice();  // another loop agrees on it again
+  }
+}
+
+/// A program that has heard of a notice may have ended its loop early.
+bool PreemptionCheckpointHandler::Impl::left_loop_for_notice() {
+  const bool is_complete = config.total_steps > 0 && run_calls >= config.total_steps;
+  return !is_complete && comm_.max(told ? 1 : 0, "finishing") > 0;
+}
+
+bool PreemptionCheckpointHandler::Impl::another_handler_has_left() {
+  return comm_.max(handlers_that_left.load(), "finishing") > 0;
+}
+
+/// Where this start has made no step, the program may only have looked.
+void PreemptionCheckpointHandler::Impl::save_last_step() {
+  if (!config.save_at_finish || is_over || agreement_.index() == 1 || saver_.has_saved(agreement_.index())) {
+    return;
+  }
+  const auto newest = manager.latest();
+  if (newest && newest->run_calls == run_calls && (!config.step_fn || newest->number == steps())) {
+    return;
+  }
+  hold_emergency_save(true);
+  try {
+    if (notices_.agreed()) {
+      save(SaveReason::Kind::preemption, {});
+    } else {
+      save(SaveReason::Kind::user, {}, "the last step");
+    }
+  } catch (...) {
+    hold_emergency_save(false);
+    throw;
+  }
+  end_emergency_save();
 }
 
 void PreemptionCheckpointHandler::Impl::close_scope() {
@@ -507,7 +564,10 @@ void PreemptionCheckpointHandler::Impl::close_scope() {
   check_between_steps("the end of a scope");
   agreement_.at_boundary();
   confirm_or_fail();
-  act_on_notice_at_once(true);
+  learn_decided_notice();
+  if (notices_.agreed() && !is_over) {
+    save_for_preemption(true, {});
+  }
   if (dry_run_is_due()) {
     act_in_dry_run(false, {});
   }
@@ -521,12 +581,7 @@ void PreemptionCheckpointHandler::Impl::agree_now(bool is_last) {
   confirm_or_fail();
   met_at_ = agreement_.index();
   commit();
-  const bool nothing_was_done = restored.has_value() && agreement_.index() == 1;
-  if (nothing_was_done) {
-    policy_.drop_decision();  // a run that was complete already has nothing to save, and may end
-    notices_.forget_sent();
-  }
-  act_on_notice_at_once(is_last);
+  act_on_notice_at_end(is_last);
   if (policy_.decision() && policy_.decision()->reason == SaveReason::Kind::user) {
     save_while_running(SaveReason::Kind::user, {});  // it was asked for, and would be forgotten
     commit();
@@ -543,6 +598,7 @@ void PreemptionCheckpointHandler::Impl::finish() {
     return;
   }
   agree_now(true);
+  save_last_step();
   close();
   finished = true;
   manager.impl().local_copies_stay = false;
@@ -567,17 +623,28 @@ void PreemptionCheckpointHandler::Impl::close() {
                     verdict.first_index, verdict.last_index));
   }
   commit();
-  if (comm_.is_chief() && !notices_.agreed() && notices_.own()) {
+  // Not where a program left its loop without a word: nobody knows then whether all steps are done.
+  const bool is_complete = !is_over && met_at_ > 0 && agreement_.index() == met_at_;
+  if (is_complete) {
+    save_last_step();
+  }
+  if (comm_.is_chief() && is_complete && notices_.agreed()) {
+    core::log::info("all steps are done: the program may end in spite of the notice");
+  } else if (comm_.is_chief() && !notices_.agreed() && notices_.own()) {
     core::log::info("a notice came after the last step boundary: nothing is saved for it");
   }
   report_longest_step();
-  if (!is_over) {
+  if (leave_manager() && !is_over) {
     log_.write(events::Finished{run_calls});
-    // Not where a program left its loop without a word: nobody knows then whether all steps are done.
-    if (met_at_ > 0 && agreement_.index() == met_at_) {
+    if (is_complete && config.save_at_finish) {
       manager.impl().mark_finished(run_calls);
     }
   }
+}
+
+/// True for the last one of its manager: only then is the run at its end.
+bool PreemptionCheckpointHandler::Impl::leave_manager() noexcept {
+  return std::exchange(has_joined_, false) && --manager.impl().handlers == 0;
 }
 
 /// The other ranks' errors since the last boundary reach this rank in the destructor, which cannot throw them.
@@ -595,11 +662,14 @@ PreemptionCheckpointHandler::Impl::~Impl() {
   }
   if (is_over) {
     notices_.acknowledge();
+    --handlers_that_left;
   }
   if (ended || ranks_are_missing()) {
+    leave_manager();
     return;
   }
   if (std::uncaught_exceptions() > exceptions_at_start_) {
+    leave_manager();
     fail_quietly("an exception outside of run() ended the program's use of the handler");
     return;
   }
@@ -609,6 +679,7 @@ PreemptionCheckpointHandler::Impl::~Impl() {
   } catch (const std::exception& error) {
     core::log::error("end of the handler: {}", error.what());
   }
+  leave_manager();
 }
 
 /// The program's handler lives on after MPI_Finalize. Its last agreement must come before.

@@ -146,6 +146,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   const manager::Constants& constants();
   std::optional<manager::HandlerLink> handler;  ///< while one lives
   std::function<void()> check_arrays;           ///< of a restore, for a state that will be saved; collective
+  int handlers = 0;                             ///< that live and are not closed
 
   const std::unique_ptr<manager::BackgroundSave> background;
   std::unique_ptr<manager::LocalCopies> local;     ///< nothing before the first one

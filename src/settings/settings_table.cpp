@@ -122,6 +122,7 @@ core::Table<TerminationConfig> termination_settings() {
                    "whether the save function adds files to the checkpoint or makes it"),
       core::flag("count_boundaries", &C::count_boundaries,
                  "save_checkpoint_if_preempted counts in total_run_calls, as run does"),
+      core::flag("save_at_finish", &C::save_at_finish, "the end of the run saves its last step"),
       core::flag("preempt_file", &C::preempt_file, "a file PREEMPT in the checkpoint directory is a notice"),
       core::own_for_each_rank(end_time_setting()),  // rank 0's counts
       core::optional(&C::end_lead,
@@ -165,9 +166,10 @@ core::Table<Settings> all_settings() {
 }
 
 std::span<const FormerSetting> former_settings() {
-  static constexpr std::array<FormerSetting, 7> kFormer{{
+  static constexpr std::array<FormerSetting, 8> kFormer{{
       {"termination.check_interval_ms", "gone: ranks check as often as 1 % of the time of their steps allows"},
       {"checkpoints.background_memory_bytes", "gone: a copy is made where the memory of the node has room for it"},
+      {"checkpoints.restart_finished", "gone: a finished run can be started again"},
       {"checkpoints.near_directory", "its name is local_directory now"},
       {"checkpoints.near_every_s", "its name is local_every_s now"},
       {"checkpoints.near_partner", "its name is local_partner now"},
@@ -253,10 +255,6 @@ core::Table<ManagerOptions> manager_settings() {
       core::flag("reserve", &O::reserve, "take the space for the next checkpoint in advance"),
       core::flag("array_task_is_constant", &O::array_task_is_constant,
                  "inside of a Slurm array, a task does not resume from the state of another one"),
-      core::flag(
-          "restart_finished", &O::restart_finished,
-          "continue in a directory whose run was finished after its newest checkpoint, and make the steps between "
-          "once more"),
       core::flag("verify_on_restore", &O::verify_on_restore, "verify the checksums of what is restored"),
       core::flag("event_log", &O::event_log, "write events.jsonl in the directory"),
       duration<Second>("lock_timeout_s", &O::lock_timeout, {0, kYear},

@@ -249,6 +249,24 @@ INSTANTIATE_TEST_SUITE_P(Scripts, RunNoticeThroughAScript,
                                            std::pair("ThatReturnsZeroInAnyCase", "\"$@\"; exit 0")),
                          [](const auto& test) { return test.param.first; });
 
+/// The shield covers the launcher alone.
+TEST_F(RunNotice, CommandsOfAScriptCanBeEnded) {
+  const std::string script =
+      "timeout 1 sleep 60; echo code $?; sleep 60 & kill $!; wait $!; echo code $?; \"$@\" & wait $!; exit $?";
+  const auto run = std::make_unique<SupervisedMpirun>(
+      MpiCommand{.ranks = kRanks,
+                 .arguments = program_arguments({.steps = kEndless}),
+                 .launch_prefix = {program("reprieve"), "run", "--json", "--", "sh", "-c", script, "x"}});
+  ASSERT_TRUE(run->wait_for_event("ready")) << run->all_output();
+  EXPECT_THAT(run->out(), HasSubstr("code 124\ncode 143\n"));
+  for (const pid_t pid : run->descendants()) {
+    ::kill(pid, SIGTERM);  // the script dies of it, and mpirun does not
+  }
+  run->send(SIGTERM);
+  expect_saved(*run);
+  expect_same_end({.steps = run->events("exit").back()["run_calls"].get<int>() + 10});
+}
+
 TEST_F(RunNotice, OneCtrlCSavesThreeEnd) {
   const auto run = start_and_wait({.steps = kEndless, .step_ms = 300'000});
   run->send(SIGINT);
@@ -429,14 +447,40 @@ TEST_F(RunRestart, ErrorOfTheProgramIsNamedAndKeepsItsCode) {
   EXPECT_THAT(run->events("end").back()["reason"].get<std::string>(), HasSubstr("the pressure is negative"));
 }
 
+TEST_F(RunRestart, AProgramThatDiesAfterItsLastStepIsStartedAgainAndWritesItsResults) {
+  const auto run = start({.steps = 20, .step_ms = 1, .faults = {"die_at_end=1"}, .options = {"--restarts", "2"}});
+  expect_end(*run, 0);
+  ASSERT_EQ(run->events("start").size(), 2U) << run->all_output();
+  EXPECT_THAT(run->events("end").front()["reason"].get<std::string>(), HasSubstr("all steps are done"));
+  EXPECT_EQ(run->events("restore").back()["run_calls"], 20);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(20)));
+}
+
+TEST_F(RunRestart, AFinishedRunWritesItsResultsAgainAndGoesOnWithMoreSteps) {
+  for (const int steps : {20, 20, 30}) {
+    const auto run = start({.steps = steps, .step_ms = 1});
+    expect_end(*run, 0);
+    EXPECT_THAT(run->out(), HasSubstr(end_of(steps)));
+    EXPECT_EQ(run->out().find("step 20\n") != std::string::npos, run->events("restore").empty()) << steps;
+  }
+}
+
+TEST_F(RunNotice, AfterTheLastStepTheProgramComesToItsEnd) {
+  const auto run = start({.steps = 20, .step_ms = 1, .faults = {"notice_at_end=1"}});
+  expect_end(*run, 0);
+  EXPECT_EQ(run->events("end").back()["result"], "finished");
+  EXPECT_EQ(run->events("agreement").size(), 1U) << run->all_output();
+  EXPECT_THAT(run->out(), HasSubstr(end_of(20)));
+}
+
 /// Checkpoints of the steps 10 and 12.
 class RunReading : public RunRestart {
  protected:
   void SetUp() override {
     RunRestart::SetUp();
-    expect_end(*start({.steps = 20, .step_ms = 1, .faults = {"save_every=10"}}), 0);
+    expect_end(*start({.steps = 10, .step_ms = 1}), 0);
     ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-10.h5"));
-    expect_end(*start({.steps = 15, .step_ms = 1, .faults = {"save_every=3", "restart_finished=1"}}), 0);
+    expect_end(*start({.steps = 12, .step_ms = 1}), 0);
     ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
   }
 
@@ -448,9 +492,8 @@ class RunReading : public RunRestart {
     ASSERT_TRUE(file.good());
   }
 
-  const Simulation deadly{.step_ms = 1,
-                          .faults = {"die_reading=12", "restart_finished=1"},
-                          .options = {"--restarts", "5", "--backoff", "10ms"}};
+  const Simulation deadly{
+      .step_ms = 1, .faults = {"die_reading=12"}, .options = {"--restarts", "5", "--backoff", "10ms"}};
 };
 
 TEST_F(RunReading, ValidCheckpointIsNotQuarantinedHoweverManyRunsDieReadingIt) {
@@ -461,7 +504,7 @@ TEST_F(RunReading, ValidCheckpointIsNotQuarantinedHoweverManyRunsDieReadingIt) {
   EXPECT_EQ(run->events("start").size(), 3U);
   EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
 
-  const auto next = start({.step_ms = 1, .faults = {"restart_finished=1"}});
+  const auto next = start({.step_ms = 1});
   expect_end(*next, 0);
   EXPECT_THAT(next->out(), HasSubstr(end_of(60)));
 }

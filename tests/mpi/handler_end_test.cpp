@@ -59,15 +59,17 @@ TEST_F(HandlerEnd, RanksThatFailTogetherKeepTheirOwnExceptions) {
   }
 }
 
-TEST_F(HandlerEnd, ANoticeInTheLastStepIsActedOn) {
+TEST_F(HandlerEnd, ANoticeInTheLastStepIsNoReasonToLeave) {
   program.start();
   program.run(20);
   if (world_rank() == world_size() - 1) {
     std::raise(SIGTERM);
   }
-  EXPECT_THROW(program.handler->finish(), Preempted);
+  program.handler->finish();
+  EXPECT_TRUE(program.handler->preempted());
   ASSERT_TRUE(program.handler->last_save());
   EXPECT_EQ(program.handler->last_save()->number, 20U);
+  termination::acknowledge_signals({SIGTERM});
 
   Program again(directory / "run");
   program.handler.reset();
@@ -88,7 +90,6 @@ TEST_F(HandlerEnd, ARunThatWasCompleteAlreadyEndsInSpiteOfANotice) {
   std::raise(SIGTERM);
   program.run(5);
   program.handler->finish();
-  EXPECT_FALSE(program.handler->preempted());
   EXPECT_EQ(program.handler->manager().checkpoints().size(), 1U);
   termination::acknowledge_signals({SIGTERM});  // or it would be a notice to the next handler of this process
 }
@@ -124,15 +125,70 @@ TEST_F(HandlerEnd, RanksThatMakeDifferentNumbersOfStepsHearIt) {
   EXPECT_THROW(program.handler->finish(), UsageError);
 }
 
-TEST_F(HandlerEnd, WithAnExitLaterItSavesAndGivesTheCode) {
+TEST_F(HandlerEnd, WithAnExitLaterItSavesAndIsFinished) {
   program.config.exit_fn = {};
   program.config.return_when_saved = true;
   program.start();
   program.run(5);
   std::raise(SIGTERM);
   program.handler->finish();
-  EXPECT_EQ(program.handler->exit_code(), 42);
+  EXPECT_EQ(program.handler->exit_code(), 0);
   EXPECT_EQ(program.handler->last_save()->number, 5U);
+  termination::acknowledge_signals({SIGTERM});
+}
+
+/// A program that continues after the first save, since the grace is long.
+struct InTheGrace {
+  const char* name;
+  bool asks;  ///< it may have ended its loop for the answer
+  std::uint64_t total_steps;
+  int code;
+};
+
+class EndInTheGrace : public ProgramTest, public testing::WithParamInterface<InTheGrace> {};
+INSTANTIATE_TEST_SUITE_P(Of, EndInTheGrace,
+                         testing::Values(InTheGrace{"AProgramThatAsked", true, 0, 42},
+                                         InTheGrace{"AProgramThatMadeAllSteps", true, 1, 0},
+                                         InTheGrace{"AProgramThatDidNotAsk", false, 0, 0}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(EndInTheGrace, IsTheEndOfTheRunUnlessTheLoopEndedForTheNotice) {
+  program.config.exit_fn = {};
+  program.config.return_when_saved = true;
+  program.config.grace_period = 10min;
+  program.config.total_steps = GetParam().total_steps;
+  program.start();
+  std::raise(SIGTERM);
+  while (!program.handler->last_save()) {
+    program.handler->run([&] { program.step(); });
+  }
+  if (GetParam().asks && world_rank() == last_rank()) {
+    EXPECT_TRUE(program.handler->preempted());
+  }
+  program.handler->finish();
+  EXPECT_EQ(program.handler->exit_code(), GetParam().code);
+  EXPECT_EQ(program.handler->last_save()->number, program.handler->total_run_calls());
+  termination::acknowledge_signals({SIGTERM});
+}
+
+TEST_F(HandlerEnd, AMemberThatHeardNothingIsNotFinishedWhileAnotherOneIsPreempted) {
+  program.config.exit_fn = {};
+  program.config.return_when_saved = true;
+  Program other(directory / "other");
+  other.config = program.config;
+  other.config.signals = {SIGUSR2};
+  program.start();
+  other.start();
+  std::raise(SIGTERM);
+  while (!program.handler->preempted()) {
+    program.handler->run([&] { program.step(); });
+    other.handler->run([&] { other.step(); });
+  }
+  program.handler->finish();
+  other.handler->finish();
+  EXPECT_EQ(other.handler->exit_code(), 42);
+  EXPECT_EQ(other.handler->last_save()->number, other.handler->total_run_calls());
+  EXPECT_EQ(other.handler->preemption_notice()->source, "another handler");
 }
 
 // Steps inside of steps.

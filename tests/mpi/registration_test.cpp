@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is registered is compared when the handler is made, before anything else happens.
 
+#include <algorithm>
 #include <cstdlib>
+#include <variant>
 
+#include "core/event_log.hpp"
 #include "handler_fixture.hpp"
 #include "manager_fixture.hpp"
 
@@ -382,7 +385,7 @@ TEST_F(ConstantsTest, NamesAreChecked) {
   checkpoint.add_replicated("a", density);  // other names
 }
 
-// A run that was finished does no work twice, and can be given more steps.
+// A run that was finished makes no step twice, and can be given more steps.
 
 class FinishedTest : public testing::Test {
  protected:
@@ -412,20 +415,55 @@ TEST_F(FinishedTest, WithItsLastStateThereIsNothingToDoButMoreSteps) {
   EXPECT_EQ(program.counter, 15);
 }
 
-TEST_F(FinishedTest, WithoutItsLastStateAStartIsAnError) {
+TEST_F(FinishedTest, TheEndSavesTheLastStepUnlessACheckpointHoldsIt) {
   finish(12, 10);
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    Program program(directory);
-    const SeenError error = same_error_on_all_ranks([&] { program.start(); });
-    EXPECT_EQ(error.code, ErrorCode::usage);
-    EXPECT_THAT(error.message, AllOf(HasSubstr("already finished, at step 12"), HasSubstr("holds step 10"),
-                                     HasSubstr("restart_finished")));
-  }
   Program program(directory);
-  program.options.restart_finished = true;
   program.start();
-  program.run(20);
-  EXPECT_EQ(program.counter, 20);
+  EXPECT_EQ(program.handler->already_finished(), 12U);
+  EXPECT_EQ(program.counter, 12);
+  const auto saves = [&] { return program.handler->manager().latest().value().save; };
+  const std::uint64_t before = saves();
+  program.handler->finish();
+  EXPECT_EQ(saves(), before) << "no step was made";
+  program.handler.reset();
+  program.start();
+  program.run(14);
+  program.handler->manager().save();
+  program.handler->finish();
+  EXPECT_EQ(saves(), before + 1);
+}
+
+TEST_F(FinishedTest, AStateThatIsTooLargeIsNotSavedAtTheEnd) {
+  Program first(directory);
+  first.config.save_at_finish = false;
+  first.start();
+  first.run(10);
+  first.handler->manager().save();
+  first.run(12);
+  first.handler->finish();
+  first.handler.reset();
+  Program program(directory);
+  program.start();
+  EXPECT_FALSE(program.handler->already_finished().has_value());
+  EXPECT_EQ(program.counter, 10);
+  program.run(12);
+  program.handler->finish();
+}
+
+TEST_F(FinishedTest, IsDecidedByAllHandlersOfADirectory) {
+  {
+    Program program(directory);
+    program.start();
+    PreemptionCheckpointHandler other(MPI_COMM_WORLD, program.handler->manager(), program.config);
+    program.run(10);
+    program.handler->finish();  // the other one has made no step
+  }
+  on_chief([&] {
+    const auto log = core::read_events(directory / "events.jsonl");
+    EXPECT_EQ(std::count_if(log.begin(), log.end(),
+                            [](const auto& logged) { return std::holds_alternative<events::Finished>(logged.event); }),
+              1);
+  });
 }
 
 TEST_F(FinishedTest, ALaterSaveTakesTheMarkAway) {
@@ -445,11 +483,11 @@ TEST_F(FinishedTest, ALaterSaveTakesTheMarkAway) {
 
 TEST_F(FinishedTest, WhoRemovesTheNewestGoesBack) {
   finish(12, 10);
-  on_chief([&] { fs::remove(directory / "ckpt-10.h5"); });
+  on_chief([&] { fs::remove(directory / "ckpt-12.h5"); });
   Program program(directory);
   program.start();
   EXPECT_FALSE(program.handler->already_finished().has_value());
-  EXPECT_EQ(program.handler->total_run_calls(), 0U);
+  EXPECT_EQ(program.handler->total_run_calls(), 10U);
 }
 
 TEST_F(FinishedTest, ASaveAfterTheEndStillHasTheCount) {

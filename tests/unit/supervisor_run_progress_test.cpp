@@ -114,13 +114,6 @@ TEST(RunProgress, ARestoreInTheMiddleOfTheWorkThatNobodyCatchesIsTheReason) {
   EXPECT_FALSE(judge(progress_of({kStartEvent, kReady, kReading, failed, kSaved20}), 137).hopeless);
 }
 
-TEST(RunProgress, AManagerWithoutAHandlerDoesNotHideThatTheRunIsFinished) {
-  const Json refused{{"event", "already_finished"}, {"refused", true}, {"run_calls", 100}};
-  RunProgress progress = progress_of({kStartEvent, {{"event", "handler"}}, refused});
-  take(progress, "n1.7.1.jsonl", {{"event", "start"}, {"directory", "/data/part"}});
-  EXPECT_EQ(judge(progress, 1).end, End::finished);
-}
-
 TEST(RunProgress, WhatAStartLeavesToDo) {
   EXPECT_TRUE(progress_of({kStartEvent, kReady}).leaves_work());
   EXPECT_TRUE(progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit}).leaves_work());
@@ -250,14 +243,18 @@ TEST(Verdict, FinishedAlthoughThereWasANotice) {
             End::finished);
 }
 
-TEST(Verdict, ARunThatWasFinishedBeforeIsASuccess) {
-  const Json refused{{"event", "already_finished"}, {"run_calls", 100}, {"refused", true}};
-  const Verdict verdict = judge(progress_of({kStartEvent, kReading, kRestored, refused}), 1);
-  EXPECT_EQ(verdict.end, End::finished);
-  EXPECT_EQ(verdict.exit_code, 0);
-  EXPECT_THAT(verdict.reason, HasSubstr("already finished, at step 100"));
-  const Json more_steps{{"event", "already_finished"}, {"run_calls", 100}, {"refused", false}};
-  EXPECT_EQ(judge(progress_of({kStartEvent, kReading, kRestored, more_steps, kReady}), 7).exit_code, 7);
+TEST(Verdict, StepsThatAreDoneAreNotTheEndOfTheProgram) {
+  const Json finished_before{{"event", "already_finished"}, {"run_calls", 100}};
+  for (const RunProgress& progress :
+       {progress_of({kStartEvent, kReady, kSaved20, kFinished}),
+        progress_of({kStartEvent, kReading, kRestored, finished_before, kReady, kFinished})}) {
+    EXPECT_EQ(judge(progress, 0).end, End::finished);
+    for (const int code : {1, 3, 42, 137}) {
+      const Verdict verdict = judge(progress, code);
+      EXPECT_EQ(verdict.end, End::failed) << code;
+      EXPECT_THAT(verdict.reason, HasSubstr("all steps are done")) << code;
+    }
+  }
 }
 
 TEST(RunProgress, ProgressIsFurtherStepsOrAnotherNumber) {

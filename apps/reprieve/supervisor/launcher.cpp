@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <csignal>
 #include <regex>
@@ -92,8 +93,10 @@ bool is_among(std::string_view words, const std::string& word) {
 }
 
 /// The names of commands that several launchers share.
+constexpr std::array kCommonNames{"mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi"};
+
 bool is_common_name(const std::string& program) {
-  return is_among("mpirun mpiexec mpirun.openmpi mpiexec.openmpi", program);
+  return std::ranges::find(kCommonNames, program) != kCommonNames.end();
 }
 
 /// Nothing for a common name.
@@ -150,6 +153,14 @@ std::string kill_times() {
 }
 
 bool is_launcher(const std::string& program) { return is_common_name(program) || traits_of(program) != nullptr; }
+
+std::vector<std::string> launcher_commands() {
+  std::vector<std::string> names(kCommonNames.begin(), kCommonNames.end());
+  for (const LauncherTraits& each : launchers()) {
+    names.insert(names.end(), each.programs.begin(), each.programs.end());
+  }
+  return names;
+}
 
 bool is_open_mpi(const std::string& program) {
   const LauncherTraits* traits = traits_of(program);

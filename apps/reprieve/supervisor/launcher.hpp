@@ -48,6 +48,9 @@ std::string kill_times();
 /// Whether an executable of this name starts ranks and forwards SIGUSR1 and SIGUSR2 to all of them.
 bool is_launcher(const std::string& program);
 
+/// The names of the commands of all launchers.
+std::vector<std::string> launcher_commands();
+
 /// Whether it can be Open MPI's.
 bool is_open_mpi(const std::string& program);
 

@@ -26,7 +26,9 @@ using core::EnvironmentChanges;
 enum class Shield {
   none,
   session,  ///< a session of its own, away from the terminal and the process group; killed if this process dies
-  signals,  ///< besides, SIGTERM, SIGINT and SIGHUP are blocked, so that none reaches it uninvited
+  /// Besides, SIGTERM, SIGINT and SIGHUP are blocked, so that none reaches it uninvited. For a launcher alone: what a
+  /// script starts would inherit it.
+  signals,
 };
 
 struct SpawnOptions {

@@ -83,13 +83,6 @@ struct Reaction {
     chief.stage = Stage::finished;
     chief.leaving = false;
   }
-  /// The program says so in its own way, by an error for one: that is no failure.
-  void operator()(const events::AlreadyFinished& event) const {
-    if (event.refused) {
-      chief.already_finished = event.run_calls;
-      chief.stage = Stage::finished;
-    }
-  }
   void operator()(const events::Failed& event) const { fail({event.error, event.message}); }
   /// The program may try again.
   void operator()(const events::OpenFailed& event) const {
@@ -144,14 +137,16 @@ std::string failure_text(const RunProgress& progress, int launcher_code) {
   if (const auto file = progress.restoring()) {
     return text + ", while the ranks were reading " + file->filename().string();
   }
-  if (const auto directory = progress.unfinished(); directory && launcher_code == 0) {
+  const auto directory = progress.unfinished();
+  if (directory && launcher_code == 0) {
     return text + fmt::format(
                       ", but the run in {} did not come to its end: its handler was never closed. A script returns "
                       "the code of its last command (set -o pipefail helps), and a program has to close its "
                       "handler before it ends",
                       directory->string());
   }
-  return text + ", and the run did not say that it saved or finished";
+  return text + (directory || progress.cut_short() ? ", and the run did not say that it saved or finished"
+                                                   : ": all steps are done, but the program did not come to its end");
 }
 
 /// What is known of a program that ended with 0.
@@ -281,20 +276,6 @@ const SavedExit* RunProgress::saved() const {
   return saved;
 }
 
-std::optional<std::uint64_t> RunProgress::already_finished() const {
-  std::optional<std::uint64_t> steps;
-  for (const auto& [record, chief] : chiefs_) {
-    if (!counts(chief)) {
-      continue;
-    }
-    if (!chief.already_finished || chief.stage != Stage::finished) {
-      return std::nullopt;
-    }
-    steps = std::max(steps, chief.already_finished);
-  }
-  return steps;
-}
-
 const RunError* RunProgress::error() const {
   const ChiefProgress* chief = first([](const auto& each) { return each.stage == Stage::failed; });
   return chief == nullptr ? nullptr : &*chief->error;
@@ -370,10 +351,6 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
   };
   if (const SavedExit* saved = progress.saved()) {
     return end(Verdict::End::saved, saved->exit_code, "the state is in " + saved->checkpoint.string());
-  }
-  if (const auto step = progress.already_finished(); step && progress.error() == nullptr) {
-    return end(Verdict::End::finished, 0,
-               fmt::format("it is already finished, at step {}: there was nothing to do", *step));
   }
   if (launcher_code == 0 && progress.error() == nullptr && !progress.cut_short() && !progress.unfinished()) {
     return end(Verdict::End::finished, 0, end_text(progress));

@@ -56,16 +56,15 @@ struct ChiefProgress {
   std::string host;
   int pid = 0;
   int world_size = 0;
-  std::vector<std::string> signals;               ///< that are a notice: "SIGTERM", "SIGUSR1"
-  int restart_code = 0;                           ///< 0: not reported yet
-  bool noticed = false;                           ///< the ranks have agreed on a notice
-  bool leaving = false;                           ///< and have neither left nor gone on since
-  std::filesystem::path restoring;                ///< the file of stage `restoring`
-  std::optional<std::uint64_t> restored;          ///< number of the checkpoint that was restored
-  std::optional<std::uint64_t> restored_step;     ///< its calls of run, if they are known
-  std::optional<std::uint64_t> newest;            ///< number of the checkpoint that was saved last
-  std::optional<std::uint64_t> newest_step;       ///< its calls of run, if they are known
-  std::optional<std::uint64_t> already_finished;  ///< the step at which an earlier run came to its end
+  std::vector<std::string> signals;            ///< that are a notice: "SIGTERM", "SIGUSR1"
+  int restart_code = 0;                        ///< 0: not reported yet
+  bool noticed = false;                        ///< the ranks have agreed on a notice
+  bool leaving = false;                        ///< and have neither left nor gone on since
+  std::filesystem::path restoring;             ///< the file of stage `restoring`
+  std::optional<std::uint64_t> restored;       ///< number of the checkpoint that was restored
+  std::optional<std::uint64_t> restored_step;  ///< its calls of run, if they are known
+  std::optional<std::uint64_t> newest;         ///< number of the checkpoint that was saved last
+  std::optional<std::uint64_t> newest_step;    ///< its calls of run, if they are known
   std::optional<SavedExit> saved;
   std::optional<RunError> error;
   std::optional<RunError> uncaught;  ///< of a restore in the middle of the work, if nothing came after it
@@ -88,8 +87,6 @@ class RunProgress {
   [[nodiscard]] bool notice_arrived() const;
   /// At least one rank 0 has left after a save, and no other failed or was cut short.
   [[nodiscard]] const SavedExit* saved() const;
-  /// The step at which an earlier run was finished, if each rank 0 refused to make steps a second time.
-  [[nodiscard]] std::optional<std::uint64_t> already_finished() const;
   /// The first error.
   [[nodiscard]] const RunError* error() const;
   /// The error with which a restore in the middle of the work failed, if nothing came after it.

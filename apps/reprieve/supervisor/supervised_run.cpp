@@ -12,6 +12,7 @@
 #include <ctime>
 #include <fstream>
 #include <random>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -234,16 +235,76 @@ void RunRecordReader::read_file(const std::filesystem::path& file, std::vector<R
   }
 }
 
+namespace {
+
+bool is_in_path(const std::string& name, const std::string& path) {
+  std::istringstream directories(path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    if (::access((fs::path(directory) / name).c_str(), X_OK) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Commands with the names of the launchers that are in PATH. They stand before these, and become them, shielded: the
+/// rest of a script is not. Gives the PATH with them in it; nothing where they cannot be made.
+std::optional<std::string> shielded_launchers(const LaunchSettings& settings, const std::string& path) {
+  const std::string place = (settings.run_directory / "launchers").string();
+  if (fmt::format("{}{}", settings.tool.string(), place).find_first_of("\"\\$`:") != std::string::npos) {
+    return std::nullopt;  // it would have to be quoted
+  }
+  try {
+    const core::Directory directory =
+        core::Directory::open(settings.run_directory).make_directory("launchers", core::kOwnDirectory);
+    for (const std::string& name : launcher_commands()) {
+      if (is_in_path(name, path)) {
+        directory.write_text(name,
+                             fmt::format("#!/bin/sh\nPATH=\"${{PATH%%\"{0}:\"*}}${{PATH#*\"{0}:\"}}\"\n"
+                                         "exec \"{1}\" launch-agent -- {2} \"$@\"\n",
+                                         place, settings.tool.string(), name),
+                             core::kOwnDirectory, false);
+      }
+    }
+    return place + ":" + path;
+  } catch (const StorageError& error) {
+    core::log::debug("{}", error.what());
+    return std::nullopt;
+  }
+}
+
+pid_t launch(const std::vector<std::string>& command, const LaunchSettings& settings) {
+  SpawnOptions options{.arguments = command,
+                       .environment = launch_environment(settings, core::environment_variable),
+                       .shield = settings.shield,
+                       .output = settings.output};
+  if (options.shield == Shield::signals && !is_launcher(fs::path(command.front()).filename())) {
+    options.shield = Shield::session;
+    if (const auto path = shielded_launchers(settings, core::environment_variable("PATH").value_or(""))) {
+      options.environment["PATH"] = *path;
+    }
+  }
+  return spawn(options);
+}
+
+/// A scheduler signals all processes of a job: that of a script dies of it, the launcher below does not.
+bool is_end_by_scheduler(int code) { return code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGHUP; }
+
+}  // namespace
+
 SupervisedRun::SupervisedRun(const std::vector<std::string>& command, const LaunchSettings& settings)
-    : reader_(settings.run_directory),
-      pid_(spawn({.arguments = command,
-                  .environment = launch_environment(settings, core::environment_variable),
-                  .shield = settings.shield,
-                  .output = settings.output})) {}
+    : reader_(settings.run_directory), pid_(launch(command, settings)) {}
 
 void SupervisedRun::on_ended(const EndedChild& child) {
   if (child.pid == pid_) {
-    code_ = child.code;
+    ended_ = child.code;
+  }
+  if (!ended_ || code_) {
+    return;
+  }
+  const auto is_one = [](const ProcessInfo& process) { return is_launcher(process.program); };
+  if (!is_end_by_scheduler(*ended_) || std::ranges::none_of(descendants_of(::getpid()), is_one)) {
+    code_ = ended_;
   }
 }
 

@@ -93,7 +93,8 @@ class SupervisedRun {
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   [[nodiscard]] Clock::time_point started() const noexcept { return started_; }
   [[nodiscard]] const RunProgress& progress() const noexcept { return progress_; }
-  /// What the program returned, as a shell shows it; nothing while it runs.
+  /// What the program returned, as a shell shows it; nothing while it runs, or while a launcher lives whose script was
+  /// ended by a signal.
   [[nodiscard]] std::optional<int> code() const noexcept { return code_; }
 
   /// Must get every ended child.
@@ -128,7 +129,8 @@ class SupervisedRun {
   RunRecordReader reader_;
   RunProgress progress_;
   pid_t pid_ = -1;
-  std::optional<int> code_;
+  std::optional<int> ended_;  ///< the code of the program
+  std::optional<int> code_;   ///< the same, once no launcher that it has started is left
   HungLaunchers launchers_;
 };
 

@@ -60,10 +60,10 @@ module reprieve_loop
     generic :: open => open_f08
 #endif
     generic :: open => open_integer  !< restores the newest valid checkpoint, if there is one
-    !> The last step boundary: waits for all ranks, reports what went wrong on any of them, acts on a notice.
-    !> A loop of next_step does the same at its end. Collective.
+    !> The last step boundary: waits for all ranks, reports what went wrong on any of them, saves the last step,
+    !> and marks the run as finished. With a notice it returns too, so that the program can write its results. Collective.
     procedure :: finish => handler_finish
-    procedure :: close => handler_close
+    procedure :: close => handler_close  !< after a complete loop of next_step it does the same; collective
     procedure, private :: next_step_i4, next_step_i8
     generic :: next_step => next_step_i4, next_step_i8  !< once per iteration: do while (handler%next_step(steps))
     procedure :: step_begin         !< a step boundary, after which a step is open; collective

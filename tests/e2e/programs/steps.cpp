@@ -11,7 +11,8 @@
 //   throw_at=N     the last rank throws in step N
 //   signals=usr2   only SIGUSR2 is a notice
 //   late_init=1    initialises part of its state after the restore
-//   restart_finished=1  continues where a run was finished, from its newest checkpoint
+//   notice_at_end=1  the last rank gets SIGTERM after its last step
+//   die_at_end=1   the last rank kills itself after finish(), in the first start only
 //   deaf=1         does not look at the environment
 //   print=N        N more bytes of output in every step of rank 0
 
@@ -85,7 +86,6 @@ class Simulation {
       config.signals = std::vector{SIGUSR2};
     }
     reprieve::ManagerOptions options;
-    options.restart_finished = faults_.contains("restart_finished");
     options.read_environment = !faults_.contains("deaf");
     reprieve::PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state, directory_, config, options);
     if (faults_.contains("late_init")) {
@@ -98,7 +98,13 @@ class Simulation {
         std::cout << "step " << handler.total_run_calls() << chatter << std::endl;
       }
     }
+    if (faults_.contains("notice_at_end") && rank_ == size_ - 1) {
+      ::raise(SIGTERM);
+    }
     handler.finish();
+    if (faults_.contains("die_at_end") && rank_ == size_ - 1) {
+      die_once();
+    }
     print_digest();
   }
 
@@ -120,13 +126,22 @@ class Simulation {
   }
 
   void suffer() const {
-    const auto died = directory_ / "died";
-    if (mine_.step == number("always_die_at") || (mine_.step == number("die_at") && !std::filesystem::exists(died))) {
-      std::ofstream(died) << "x";
+    if (mine_.step == number("always_die_at")) {
       ::raise(SIGKILL);
+    }
+    if (mine_.step == number("die_at")) {
+      die_once();
     }
     if (mine_.step == number("throw_at")) {
       throw std::runtime_error("the pressure is negative");
+    }
+  }
+
+  void die_once() const {
+    const auto died = directory_ / "died";
+    if (!std::filesystem::exists(died)) {
+      std::ofstream(died) << "x";
+      ::raise(SIGKILL);
     }
   }
 

@@ -128,7 +128,8 @@ class Handler(_open.Opened):
         """The steps that are left of `count` over all restarts; None: the program leaves the loop by itself.
 
         Each step begins with a boundary: if all ranks have agreed to, the state is saved there, and the process left.
-        Gives the number of steps that were complete before. Collective.
+        At the end of all steps a notice is no reason to leave: the last step is saved, and the program goes on. Else
+        the end of the `with` saves it. Gives the number of steps that were complete before. Collective.
         """
         limit = NO_LIMIT if count is None else int(count)
         if not 0 <= limit <= NO_LIMIT:
@@ -153,7 +154,9 @@ class Handler(_open.Opened):
     def finish(self) -> None:
         """The last boundary, for loops without `steps` or that were left before their end. A step that is open counts.
 
-        Waits for all ranks, raises what went wrong on any of them, acts on a late notice. Collective.
+        Waits for all ranks, raises what went wrong on any of them, saves the last step unless a checkpoint holds it, and
+        marks the run as finished. With a notice it returns too, so that the program can write its results. But a
+        program that was told so by `preempted` may have ended its loop early: then it leaves. Collective.
         """
         if self._step_is_open:
             self._step_is_open = False
@@ -261,7 +264,10 @@ class Handler(_open.Opened):
 
     @property
     def already_finished(self) -> int | None:
-        """At which step an earlier run in this directory was finished, if nothing was saved since; or None."""
+        """At which step an earlier run in this directory was finished, if nothing was saved since; or None.
+
+        The state is that of this step.
+        """
         return self._ask("already_finished", ctypes.c_uint64, lambda steps: steps.value)
 
     def _ask(self, name: str, kind: Any, make: Callable[[Any], Any]) -> Any:
