@@ -26,8 +26,6 @@
 
 namespace reprieve::manager {
 
-/// Name of the directory for what is not committed yet, inside the checkpoint directory.
-inline constexpr const char* kStagingName = ".chieftemp";
 /// The file of a retired checkpoint, kept for the next one.
 inline constexpr const char* kRecycledName = ".reprieve.recycled";
 inline constexpr const char* kLockName = ".reprieve.lock";

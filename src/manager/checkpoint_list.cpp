@@ -173,6 +173,8 @@ using Json = nlohmann::json;
 /// Nobody has so many prefixes in a directory; keeps a file of another kind from being read.
 constexpr int kMostBytes = 1 << 20;
 
+Json json_of(const Commit& commit) { return {{"run", commit.run}, {"save", commit.save}, {"number", commit.number}}; }
+
 Json json_of(const DirectoryRecord& record) {
   Json finished = Json::object();
   for (const auto& [prefix, mark] : record.finished) {
@@ -180,11 +182,14 @@ Json json_of(const DirectoryRecord& record) {
   }
   Json launches = Json::object();
   for (const auto& [prefix, last] : record.launches) {
-    launches[prefix] = {
-        {"launch", last.launch},
-        {"from_launch", last.from_launch},
-        {"from_save", last.from_save},
-        {"newest", {{"run", last.newest.run}, {"save", last.newest.save}, {"number", last.newest.number}}}};
+    launches[prefix] = {{"launch", last.launch},
+                        {"from_launch", last.from_launch},
+                        {"from_save", last.from_save},
+                        {"newest", json_of(last.newest)}};
+    if (last.next.save != 0) {
+      launches[prefix]["next"] = json_of(last.next);
+      launches[prefix]["next_time_us"] = last.next_time_us;
+    }
   }
   return {
       {"id", record.id}, {"run", record.run}, {"saves", record.saves}, {"finished", finished}, {"launches", launches}};
@@ -196,6 +201,8 @@ std::uint64_t counter(const Json& json, const char* name) {
                                             : throw std::invalid_argument(std::string(name) + " is no counter");
 }
 
+Commit commit_of(const Json& json) { return {counter(json, "run"), counter(json, "save"), counter(json, "number")}; }
+
 DirectoryRecord record_of(const Json& json) {
   DirectoryRecord record{json.at("id").get<std::string>(), counter(json, "run"), counter(json, "saves"), {}, {}};
   if (record.id.empty()) {
@@ -206,11 +213,12 @@ DirectoryRecord record_of(const Json& json) {
   }
   if (json.contains("launches")) {  // not before version 0.2
     for (const auto& [prefix, last] : json.at("launches").items()) {
-      const Json& newest = last.at("newest");
       record.launches[prefix] = {last.at("launch"),
                                  last.at("from_launch"),
                                  counter(last, "from_save"),
-                                 {counter(newest, "run"), counter(newest, "save"), counter(newest, "number")}};
+                                 commit_of(last.at("newest")),
+                                 last.contains("next") ? commit_of(last["next"]) : Commit(),
+                                 last.value("next_time_us", std::int64_t{0})};
     }
   }
   return record;
@@ -223,7 +231,28 @@ std::string make_random_id() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
-std::optional<DirectoryRecord> read_directory_record(const core::Directory& directory) {
+namespace {
+
+/// Returns whether there was anything to decide.
+bool settle_commits(DirectoryRecord& record, const core::Directory& directory) {
+  bool any = false;
+  for (auto& [prefix, last] : record.launches) {
+    if (last.next.save == 0) {
+      continue;
+    }
+    any = true;
+    const auto staging = directory.find_directory(kStagingName);
+    const StagedName staged{last.next.number, last.next_time_us};
+    if (!staging || !staging->contains(format_staged_name(prefix, staged, kCheckpointSuffix))) {
+      last.newest = last.next;
+    }
+    last.next = {};
+    last.next_time_us = 0;
+  }
+  return any;
+}
+
+std::optional<DirectoryRecord> read_raw_record(const core::Directory& directory) {
   const auto found = directory.look(kRecordName);
   if (!found) {
     return std::nullopt;
@@ -241,6 +270,22 @@ std::optional<DirectoryRecord> read_directory_record(const core::Directory& dire
     core::log::warning("{} is corrupt, and is rebuilt from the checkpoints: {}",
                        (directory.path() / kRecordName).string(), what.what());
     return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<DirectoryRecord> read_directory_record(const core::Directory& directory) {
+  auto record = read_raw_record(directory);
+  if (record) {
+    static_cast<void>(settle_commits(*record, directory));
+  }
+  return record;
+}
+
+void settle_commits(const core::Directory& directory, bool durable) {
+  if (auto record = read_raw_record(directory); record && settle_commits(*record, directory)) {
+    write_directory_record(directory, *record, durable);
   }
 }
 

@@ -34,6 +34,9 @@ std::string format_name(std::string_view prefix, std::uint64_t number, std::stri
 /// The number in a name that `format_name` makes; nothing for every other name, such as one with leading zeros.
 std::optional<std::uint64_t> parse_name(std::string_view prefix, std::string_view name, std::string_view suffix);
 
+/// Where checkpoints are written, until they are committed.
+inline constexpr const char* kStagingName = ".chieftemp";
+
 /// A checkpoint that is not committed yet. The time of its save makes the name its own: a rank of a dead run that still
 /// lives, and opens the file of its save, never finds that of another run.
 struct StagedName {
@@ -147,6 +150,8 @@ struct LaunchRecord {
   std::string from_launch;  ///< it started from a copy of that launch; empty: it did not
   std::uint64_t from_save = 0;
   Commit newest;  ///< of all that were ever made; in a launch without node-local copies, the first one
+  Commit next{};  ///< written just before its commit: it is committed if its staged file is gone. save 0: none
+  std::int64_t next_time_us = 0;  ///< names that file
 
   friend bool operator==(const LaunchRecord&, const LaunchRecord&) = default;
 };
@@ -164,12 +169,17 @@ struct DirectoryRecord {
 /// Unlike any other: 32 hexadecimal digits. For a directory, and for a launch.
 std::string make_random_id();
 
-/// Nothing if there is none. One that makes no sense counts as none, with a warning.
+/// Nothing if there is none. One that makes no sense counts as none, with a warning. A launch that ended in the middle
+/// of a commit is looked after: `next` is empty, and the newest commit is the right one.
 /// @throws StorageError if it cannot be read
 std::optional<DirectoryRecord> read_directory_record(const core::Directory& directory);
 
 /// Replaces it atomically. @throws StorageError
 void write_directory_record(const core::Directory& directory, const DirectoryRecord& record, bool durable);
+
+/// Writes what reading has decided on a launch that ended in the middle of a commit, before its staged file is removed.
+/// @throws StorageError
+void settle_commits(const core::Directory& directory, bool durable);
 
 // The checkpoints in a directory, for those who only look: without the lock, and without ranks.
 

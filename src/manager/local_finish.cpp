@@ -355,6 +355,7 @@ bool LocalFinisher::write(const ChosenParts& parts, CopyStructure& structure) {
     storage::place_checksums(structure.index, checksums);
     storage::end_assembly(checkpoints_.staged_file(staged), structure.image, structure.index, options_.durable);
     options_.check_lock();
+    options_.committing(structure.index.metadata);
     checkpoints_.commit(staged, false);
     core::failpoint("drain.committed");
     options_.committed(structure.index.metadata);
@@ -395,12 +396,15 @@ core::Bytes LocalFinisher::write_own(const ChosenParts& parts, const CopyStructu
 
 namespace {
 
-/// The copy is a commit now. A start that comes before this is written sees it all the same.
-void note_commit(const CheckpointDirectory& checkpoints, const std::string& prefix,
-                 const storage::FileMetadata& metadata) {
+/// The copy will be a commit; or it is one, and a start that comes before this is written sees it all the same.
+void record_commit(const CheckpointDirectory& checkpoints, const std::string& prefix,
+                   const storage::FileMetadata& metadata, bool is_done) {
   if (auto record = read_directory_record(checkpoints.place())) {
-    record->launches[prefix].newest = {metadata.identity->run, metadata.identity->save, metadata.number};
-    write_directory_record(checkpoints.place(), *record, true);
+    LaunchRecord& last = record->launches[prefix];
+    Commit& commit = is_done ? last.newest : last.next;
+    commit = {metadata.identity->run, metadata.identity->save, metadata.number};
+    last.next_time_us = is_done ? 0 : metadata.time_us;
+    write_directory_record(checkpoints.place(), *record, is_done);
   }
 }
 
@@ -460,7 +464,8 @@ DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options)
       {.directory_id = record->id,
        .prefix = options.prefix,
        .check_lock = [&] { lock->check_held(); },
-       .committed = [&](const auto& metadata) { note_commit(checkpoints, options.prefix, metadata); },
+       .committing = [&](const auto& file) { record_commit(checkpoints, options.prefix, file, false); },
+       .committed = [&](const auto& file) { record_commit(checkpoints, options.prefix, file, true); },
        .corrupt = [&](const auto& part, const auto& why) { corrupt.push_back(part + ": " + why); }});
   const auto choose = [&] {
     lock.emplace(checkpoints.path() / kLockName, options.self, options.lock_timeout,

@@ -102,8 +102,9 @@ class LocalFinisher {
     std::string prefix{};
     std::string own_launch{};
     bool durable = true;
-    // On rank 0: the lock of the directory is still held; the file is committed; a part is corrupt.
+    // On rank 0: the lock of the directory is still held; the file will be committed; it is; a part is corrupt.
     std::function<void()> check_lock = [] {};
+    std::function<void(const storage::FileMetadata& metadata)> committing = [](const auto&) {};
     std::function<void(const storage::FileMetadata& metadata)> committed = [](const auto&) {};
     std::function<void(const std::string& part, const std::string& why)> corrupt = [](const auto&, const auto&) {};
   };

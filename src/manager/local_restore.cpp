@@ -129,6 +129,10 @@ void warn_of_lost_copy(const CheckpointDirectory& directory) {
 
 LocalFinisher LocalRestore::make_finisher(const LocalOwner& owner) {
   const ManagerOptions& options = manager_.options;
+  const auto committing = [this](const storage::FileMetadata& metadata) {
+    manager_.identity->begin_commit({metadata.identity->run, metadata.identity->save, metadata.number},
+                                    metadata.time_us);
+  };
   const auto committed = [this](const storage::FileMetadata& metadata) {
     manager_.directory.remember(metadata.number, metadata);
     manager_.note_committed(metadata);
@@ -144,6 +148,7 @@ LocalFinisher LocalRestore::make_finisher(const LocalOwner& owner) {
            .own_launch = owner.launch,
            .durable = options.durable,
            .check_lock = [this] { manager_.lock->check_held(); },
+           .committing = committing,
            .committed = committed,
            .corrupt = corrupt}};
 }

@@ -177,6 +177,7 @@ void CheckpointManager::Impl::lock_directory() {
                                                   directory.path().string()));
   }
   core::failpoint("open.locked");
+  manager::settle_commits(directory.place(), options.durable);
   directory.remove_left_overs();
   core::failpoint("open.tidied");
   identity.emplace(directory.place(), options.prefix, options.durable);

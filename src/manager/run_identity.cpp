@@ -66,12 +66,12 @@ RunIdentity::RunIdentity(const core::Directory& directory, std::string prefix, b
   ++record_.run;
   own_.launch = make_random_id();
   record_.saves = last_save_ + kPortion;
-  write_or_warn();
+  write_or_warn(durable_);
 }
 
-void RunIdentity::write_or_warn() noexcept {
+void RunIdentity::write_or_warn(bool durable) noexcept {
   try {
-    write_directory_record(directory_, record_, durable_);
+    write_directory_record(directory_, record_, durable);
   } catch (const std::exception& error) {
     core::log::warning("the counters of the checkpoint directory are not written: {}", error.what());
   }
@@ -81,7 +81,7 @@ storage::SaveIdentity RunIdentity::next_save() {
   ++last_save_;
   if (last_save_ > record_.saves) {
     record_.saves = last_save_ + kPortion - 1;
-    write_or_warn();
+    write_or_warn(durable_);
   }
   return {record_.id, record_.run, last_save_};
 }
@@ -100,21 +100,33 @@ void RunIdentity::begin_copies(const Commit& newest) {
   }
 }
 
-/// In a launch without copies, the first commit makes those of earlier launches void. The later ones need no record.
+/// Null: no launch has taken copies here, or this commit says nothing new of them. In a launch without copies, the
+/// first one makes those of earlier launches void, and the later ones need no record.
+LaunchRecord* RunIdentity::record_for(const Commit& commit) {
+  const auto last = record_.launches.find(prefix_);
+  const bool is_own = commit.run == record_.run;
+  const bool counts =
+      last != record_.launches.end() && (takes_copies_ || !is_own || last->second.launch != own_.launch);
+  return counts ? &last->second : nullptr;
+}
+
+void RunIdentity::begin_commit(const Commit& commit, std::int64_t time_us) noexcept {
+  if (LaunchRecord* const last = record_for(commit)) {
+    last->next = commit;
+    last->next_time_us = time_us;
+    write_or_warn(false);  // after a power cut there are no copies
+  }
+}
+
 void RunIdentity::note_commit(const Commit& commit) {
   own_.newest = commit;
-  const auto last = record_.launches.find(prefix_);
-  if (last == record_.launches.end()) {
-    return;  // no launch has taken copies here
-  }
-  const bool is_own = commit.run == record_.run;
-  const bool is_first = is_own && last->second.launch != own_.launch;
-  if (is_first) {
-    last->second = own_;
-  }
-  last->second.newest = commit;
-  if (is_first || !is_own || takes_copies_) {
-    write_or_warn();
+  if (LaunchRecord* const last = record_for(commit)) {
+    if (commit.run == record_.run) {
+      *last = own_;
+    }
+    last->newest = commit;
+    last->next = {};
+    write_or_warn(durable_);
   }
 }
 
@@ -130,14 +142,14 @@ void RunIdentity::set_finished(const FinishedRun& mark) {
 
 void RunIdentity::clear_finished() noexcept {
   if (record_.finished.erase(prefix_) > 0) {
-    write_or_warn();
+    write_or_warn(durable_);
   }
 }
 
 void RunIdentity::close() noexcept {
   if (record_.saves != last_save_) {
     record_.saves = last_save_;
-    write_or_warn();
+    write_or_warn(durable_);
   }
 }
 

@@ -34,6 +34,11 @@ class RunIdentity {
   /// From now on this launch is the last one, durably. @param newest  the newest checkpoint that is there
   /// @throws StorageError if that cannot be recorded: then it must not take a copy
   void begin_copies(const Commit& newest);
+  /// A checkpoint will be committed by the rename of its staged file. If this launch ends in the middle of that, the
+  /// next one still knows. @param time_us  of the save, which names the file
+  void begin_commit(const Commit& commit, std::int64_t time_us) noexcept;
+  /// That commit has failed.
+  void cancel_commit() noexcept { begin_commit({}, 0); }
   /// A checkpoint was committed: a save of this launch, or a copy of the one before that became a file.
   void note_commit(const Commit& commit);
 
@@ -52,7 +57,8 @@ class RunIdentity {
   void close() noexcept;
 
  private:
-  void write_or_warn() noexcept;
+  void write_or_warn(bool durable) noexcept;
+  [[nodiscard]] LaunchRecord* record_for(const Commit& commit);
 
   const core::Directory& directory_;
   std::string prefix_;

@@ -287,7 +287,14 @@ void Save::commit() {
   manager_.comm.on_chief(
       [&] {
         manager_.lock->check_held();
-        manager_.directory.commit(staged_, has_files_);
+        const auto& identity = *metadata_.identity;
+        manager_.identity->begin_commit({identity.run, identity.save, metadata_.number}, metadata_.time_us);
+        try {
+          manager_.directory.commit(staged_, has_files_);
+        } catch (const Error&) {
+          manager_.identity->cancel_commit();
+          throw;
+        }
         manager_.directory.remember(staged_.number, metadata_);
         manager_.note_committed(metadata_);
         manager_.identity->clear_finished();

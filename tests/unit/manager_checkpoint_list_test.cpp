@@ -130,6 +130,26 @@ TEST_F(RunIdentityTest, ACommitIsRecordedOnlyWhereALaunchHasTakenCopies) {
   EXPECT_EQ(read_directory_record(place)->launches.at("ckpt").newest.save, 2U) << "it takes no copies";
 }
 
+/// A launch that dies around the rename of a commit. The user may remove that checkpoint before the next one.
+TEST_F(RunIdentityTest, ACommitWithoutAnEndCountsIfItsStagedFileIsGone) {
+  RunIdentity launch = start();
+  launch.begin_copies({launch.run(), 1, 1});
+  const Commit next{launch.run(), 2, 2};
+  launch.begin_commit(next, 77);
+  fs::create_directory(run / kStagingName);
+  const fs::path staged = run / kStagingName / format_staged_name("ckpt", {2, 77}, kCheckpointSuffix);
+  std::ofstream(staged) << "it was not renamed";
+  EXPECT_EQ(read_directory_record(place)->launches.at("ckpt").newest.save, 1U);
+  fs::remove(staged);
+  EXPECT_EQ(read_directory_record(place)->launches.at("ckpt").newest, next);
+  settle_commits(place, true);
+  std::ofstream(staged) << "of another save";
+  EXPECT_EQ(read_directory_record(place)->launches.at("ckpt").newest, next) << "it was decided before";
+  launch.begin_commit({launch.run(), 3, 3}, 78);
+  launch.cancel_commit();
+  EXPECT_EQ(read_directory_record(place)->launches.at("ckpt").newest.save, 1U) << "as this launch knows it";
+}
+
 TEST_F(RunIdentityTest, ACorruptRecordIsMadeAnew) {
   static_cast<void>(start());
   for (const char* text : {"", "{", "[]", R"({"id":"a","run":-1,"saves":0,"finished":{}})", R"({"id":""})"}) {
