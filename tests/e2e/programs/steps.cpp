@@ -13,6 +13,7 @@
 //   late_init=1    initialises part of its state after the restore
 //   restart_finished=1  continues where a run was finished, from its newest checkpoint
 //   deaf=1         does not look at the environment
+//   series=FILE    rank 0 notes each step, and writes all at the end; with forgets=1 they are not in the state
 //   print=N        N more bytes of output in every step of rank 0
 
 #include <mpi.h>
@@ -79,6 +80,9 @@ class Simulation {
     reprieve::Checkpoint state;
     state.add_per_rank("values", values_);
     state.add_per_rank("mine", mine_);
+    if (faults_.contains("series") && !faults_.contains("forgets")) {
+      state.add_per_rank("series", series_);
+    }
     reprieve::TerminationConfig config;
     config.save_every_steps = number("save_every");
     if (faults_.contains("signals")) {
@@ -110,6 +114,7 @@ class Simulation {
 
   void step() {
     ++mine_.step;
+    series_.push_back(mine_.step);
     for (std::uint64_t& value : values_) {
       value = value * 6364136223846793005ULL + mine_.step;
     }
@@ -137,6 +142,12 @@ class Simulation {
     }
     std::uint64_t total = 0;
     MPI_Reduce(&sum, &total, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank_ == 0 && faults_.contains("series")) {
+      std::ofstream file(faults_.at("series"));
+      for (const std::uint64_t step : series_) {
+        file << step << '\n';
+      }
+    }
     if (rank_ == 0) {
       std::cout << "digest " << total << std::endl;
     }
@@ -149,6 +160,7 @@ class Simulation {
   int size_ = 1;
   Mine mine_;
   std::vector<std::uint64_t> values_;
+  std::vector<std::uint64_t> series_;
 };
 
 }  // namespace
