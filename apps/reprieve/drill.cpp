@@ -7,6 +7,8 @@
 
 #include <array>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <ostream>
 #include <utility>
@@ -121,6 +123,13 @@ Json replay_json(const supervisor::ReplayFacts& replay) {
           {"resumed", replay.resumed ? replayed_json(*replay.resumed, replay.end) : Json()}};
 }
 
+Json end_json(const supervisor::EndFacts& end) {
+  const auto files = list_json(end.files, [](const supervisor::EndFacts::File& file) -> Json {
+    return {{"path", file.path}, {"equal", file.difference.empty()}, {"difference", file.difference}};
+  });
+  return {{"resumed", start_json(end.resumed)}, {"undisturbed", start_json(end.undisturbed)}, {"files", files}};
+}
+
 Json grace_json(const DrillFacts& facts) {
   const auto costs = supervisor::grace_costs(facts);
   if (!costs) {
@@ -146,6 +155,7 @@ Json to_json(const DrillReport& report) {
           {"second_start", facts.second ? start_json(*facts.second) : Json()},
           {"state", facts.state ? state_json(*facts.state) : Json()},
           {"replay", facts.replay ? replay_json(*facts.replay) : Json()},
+          {"to_end", facts.to_end ? end_json(*facts.to_end) : Json()},
           {"grace_needed", grace_json(facts)},
           {"kept", list_json(facts.kept, [](const auto& directory) { return directory.string(); })}};
 }
@@ -165,7 +175,72 @@ void print_text(std::ostream& out, const DrillReport& report) {
   for (const auto& directory : facts.kept) {
     out << fmt::format("\nkept: {}\n", core::escaped(directory.string()));
   }
-  out << fmt::format("\n{}\n", words_of(report.verdict).text);
+  const bool promises_no_output = report.verdict == DrillVerdict::would_survive && !facts.compares_outputs;
+  out << fmt::format("\n{}{}\n", words_of(report.verdict).text,
+                     promises_no_output ? ", as far as its registered variables say; --to-end --compare FILE looks at "
+                                          "its output, too"
+                                        : "");
+}
+
+// The output files of the program.
+
+namespace fs = std::filesystem;
+
+fs::path aside(const fs::path& file) { return fs::path(file).concat(".resumed"); }
+
+/// Both runs make them: a program that appends would otherwise continue what is there.
+void check_outputs_are_new(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    for (const fs::path& taken : {fs::path(file), aside(file)}) {
+      if (fs::exists(fs::symlink_status(taken))) {
+        throw UsageError("--compare " + file + ": " + taken.string() +
+                         " is there already: move it away, since both runs of the drill make it");
+      }
+    }
+  }
+}
+
+void put_aside(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    if (fs::exists(file)) {
+      fs::rename(file, aside(file));
+    }
+  }
+}
+
+/// Empty if two files are equal.
+std::string difference_of(const fs::path& undisturbed, const fs::path& resumed) {
+  std::ifstream a(undisturbed, std::ios::binary);
+  std::ifstream b(resumed, std::ios::binary);
+  if (!a || !b) {
+    return std::string("it cannot be read, or was not made, in the ") + (b ? "undisturbed" : "resumed") + " run";
+  }
+  std::uint64_t bytes = 0;
+  std::uint64_t line = 1;
+  for (int byte = a.get(); true; byte = a.get(), ++bytes) {
+    if (byte != b.get()) {
+      break;
+    }
+    if (byte == std::char_traits<char>::eof()) {
+      return "";
+    }
+    line += byte == '\n' ? 1 : 0;
+  }
+  return fmt::format(
+      "{} bytes in the undisturbed run, {} in the resumed one, first different at byte {} (line {}); the "
+      "latter is kept as {}",
+      fs::file_size(undisturbed), fs::file_size(resumed), bytes, line, resumed.string());
+}
+
+std::vector<supervisor::EndFacts::File> compare_outputs(const std::vector<std::string>& files) {
+  std::vector<supervisor::EndFacts::File> compared;
+  for (const std::string& file : files) {
+    compared.push_back({file, difference_of(file, aside(file))});
+    if (compared.back().difference.empty()) {
+      fs::remove(aside(file));
+    }
+  }
+  return compared;
 }
 
 constexpr const char* kFooter =
@@ -191,6 +266,9 @@ What is compared is what the program registered. To find what it forgot to regis
 generator, a counter): --replay N starts it twice more, once undisturbed from the beginning to N steps after the save, once
 resumed, and compares the states there. Use it before the first long job, and after each change of the state.
 
+What the program writes is not compared: a histogram that is not registered is in no checkpoint. --to-end --compare FILE...
+lets the preempted run and an undisturbed one come to their ends, and compares the files that they have made, byte by byte.
+
 With --ranks M the resumed run has M ranks: differences up to 1e-9 of the largest value that differs (double; float: 1e-4)
 are rounding, and no problem. On the same number of ranks every bit must be equal.
 
@@ -198,6 +276,7 @@ Examples:
   reprieve drill -- reprieve run -- mpirun -n 4 ./train             the recommended way to start a job
   reprieve drill --replay 5 -- mpirun -n 4 ./train                  is everything registered that the steps need?
   reprieve drill --replay 5 --ranks 3 -- mpirun -n 4 ./train        and on another number of ranks?
+  reprieve drill --to-end --compare loss.csv -- mpirun -n 4 ./train short.json   is the output the same?
   reprieve drill --grace 30s -- ./job.sh                            a batch script, by the signal of --signal=B:USR1@30
   reprieve drill --as time-limit -- mpirun -n 4 ./train             what if Slurm signals every process?
   reprieve drill --as command --signal TERM --grace 10s -- ./job.sh docker stop, Kubernetes
@@ -210,6 +289,8 @@ struct Options {
   supervisor::DrillSettings settings;
   std::string signal;
   std::vector<std::string> ignore;
+  bool to_end = false;
+  std::vector<std::string> outputs;
   std::string run_directory;
   bool json = false;
 };
@@ -244,6 +325,13 @@ void define(CLI::App& command, Options& options) {
       ->check(CLI::Range(1, 100'000'000).description(""))
       ->type_name("M")
       ->needs(replay);
+  CLI::Option* to_end = command.add_flag("--to-end", options.to_end,
+                                         "Run the program to its end, resumed and undisturbed, and compare its output");
+  to_end->excludes(replay);
+  to_end->needs(command.add_option("--compare", options.outputs, "The files that --to-end compares")
+                    ->delimiter(',')
+                    ->type_name("FILE")
+                    ->needs(to_end));
   command.add_option("--ignore", options.ignore, "Variables that may differ where states are compared")->delimiter(',');
   command.add_option("--run-dir", options.run_directory,
                      "Where to make the private directory for the run's record; all nodes must see it");
@@ -285,6 +373,11 @@ supervisor::DrillSettings settings_of(const Options& options) {
   }
   if (settings.replay_ranks > 0) {
     settings.replay_command = command_on(settings.replay_ranks, options.program);
+  }
+  if (options.to_end) {
+    check_outputs_are_new(options.outputs);
+    settings.put_outputs_aside = [&] { put_aside(options.outputs); };
+    settings.compare_outputs = [&] { return compare_outputs(options.outputs); };
   }
   settings.compare = [&](const auto& a, const auto& b) { return compare_states(a, b, options.ignore); };
   settings.say = [](const std::string& text) { std::cerr << "[drill] " << printable(text) << std::endl; };

@@ -83,6 +83,11 @@ class DrillTest : public ::testing::Test {
     return mpirun("e2e_steps", joined({checkpoints().string(), "1000000", std::to_string(step_ms)}, faults));
   }
 
+  /// One that comes to its end.
+  [[nodiscard]] Words short_simulation(const Words& faults) const {
+    return mpirun("e2e_steps", joined({checkpoints().string(), "60", "40"}, faults));
+  }
+
   /// `sh -c script`, in which "$@" is the command.
   [[nodiscard]] static Words in_shell(const std::string& script, const Words& command) {
     return joined({"sh", "-c", script, "sh"}, command);
@@ -165,6 +170,28 @@ TEST_F(DrillLoss, PipelineThatSwallowsTheExitCode) {
   expect_problem(result, "exit_code", "pipefail");
   EXPECT_EQ(result.report["first_start"]["exit_code"], 0);
   EXPECT_EQ(result.grade("resumed"), "good") << "the state is safe all the same";
+}
+
+/// What the steps do not read, a replay does not see.
+TEST_F(DrillLoss, OutputThatIsNotInTheState) {
+  const Words options{"--after-steps", "5", "--to-end", "--compare", "series.txt"};
+  const Result result = drill(options, short_simulation({"series=series.txt", "forgets=1"}));
+  expect_problem(result, "output_differs", "register what the program gathers");
+  EXPECT_EQ(result.grade("resumed"), "good");
+  EXPECT_FALSE(result.report["to_end"]["files"][0]["equal"]);
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "series.txt.resumed"));
+}
+
+TEST_F(DrillTest, OutputThatIsInTheState) {
+  const Result result =
+      drill({"--after-steps", "5", "--to-end", "--compare", "series.txt"}, short_simulation({"series=series.txt"}));
+  EXPECT_EQ(result.code, 0) << result.all();
+  EXPECT_EQ(result.grade("output"), "good") << result.all();
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "series.txt.resumed"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "series.txt"));
+  Process again(drill_command({"--to-end", "--compare", "series.txt"}, simulation(20)));
+  EXPECT_EQ(again.wait(kLimit), 2);
+  EXPECT_THAT(again.err(), HasSubstr("series.txt is there already: move it away"));
 }
 
 TEST_F(DrillLoss, ShellThatDiesOfTheSignal) {

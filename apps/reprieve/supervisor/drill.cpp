@@ -160,6 +160,7 @@ class Drill {
     facts_.grace_s = Seconds(settings_.grace).count();
     facts_.ready_timeout_s = Seconds(settings_.ready_timeout).count();
     facts_.replay_steps = settings_.replay_steps;
+    facts_.compares_outputs = settings_.compare_outputs != nullptr;
   }
 
   ~Drill() {
@@ -188,6 +189,9 @@ class Drill {
     }
     if (settings_.replay_steps > 0 && came_back()) {
       replay();
+    }
+    if (facts_.compares_outputs && came_back()) {
+      run_to_end();
     }
     if (settings_.keep) {
       facts_.kept.assign(scratch_.begin(), scratch_.end());
@@ -608,6 +612,28 @@ class Drill {
     const fs::path of_resumed = checkpoint_of(resumed, *step);
     if (!of_undisturbed.empty() && !of_resumed.empty()) {
       replay.end = settings_.compare(of_undisturbed, of_resumed);
+    }
+  }
+
+  /// Two runs to the end: the preempted one, from its checkpoint, and one that nothing disturbs.
+  void run_to_end() {
+    EndFacts& end = facts_.to_end.emplace();
+    say("the resumed run, to its end");
+    start(end.resumed, {.subdirectory = scratch_name_}, settings_.command);
+    await_end();
+    end_start();
+    if (facts_.interrupted || !end.resumed.finished_at) {
+      return;
+    }
+    settings_.put_outputs_aside();
+    const std::string directory = scratch_name_ + "-undisturbed";
+    scratch_.insert(facts_.first.directory / directory);
+    say("an undisturbed run, from the beginning to its end");
+    start(end.undisturbed, {.subdirectory = directory}, settings_.command);
+    await_end();
+    end_start();
+    if (!facts_.interrupted && end.undisturbed.finished_at) {
+      end.files = settings_.compare_outputs();
     }
   }
 

@@ -150,6 +150,17 @@ struct ReplayFacts {
   [[nodiscard]] std::uint64_t to_step() const noexcept { return from_step + steps; }
 };
 
+/// The output files of the program at its end, in a run that was preempted and in one that nothing disturbed.
+struct EndFacts {
+  struct File {
+    std::string path;
+    std::string difference{};  ///< empty: equal
+  };
+  ObservedStart resumed;
+  ObservedStart undisturbed;
+  std::vector<File> files;  ///< nothing unless both runs came to their end
+};
+
 struct DrillFacts {
   std::vector<std::string> command;
   NoticeWay way = NoticeWay::command;
@@ -163,6 +174,8 @@ struct DrillFacts {
   std::optional<StateComparison> state;
   std::uint64_t replay_steps = 0;           ///< that the user asked for
   std::optional<ReplayFacts> replay;        ///< nothing unless the restart resumed with the state that was saved
+  bool compares_outputs = false;            ///< as the user asked for
+  std::optional<EndFacts> to_end;           ///< as `replay`
   std::vector<std::filesystem::path> kept;  ///< directories with the drill's checkpoints, where they were to be kept
 };
 
@@ -185,6 +198,10 @@ struct DrillSettings {
   int replay_ranks = 0;                     ///< of the resumed run; 0: as many as the command says
   std::vector<std::string> replay_command;  ///< of the resumed run
   std::optional<std::filesystem::path> run_directory_parent;
+  /// Puts the output files of the resumed run aside, and compares them with those of the undisturbed run. Empty: the
+  /// program is not run to its end.
+  std::function<void()> put_outputs_aside;
+  std::function<std::vector<EndFacts::File>()> compare_outputs;
   /// Compares two checkpoints.
   std::function<StateComparison(const std::filesystem::path&, const std::filesystem::path&)> compare;
   /// Called with a line for people as the drill continues.
@@ -210,5 +227,7 @@ DrillVerdict verdict_of(const std::vector<Finding>& findings);
 
 /// Whether a resumed run goes the way of one that nothing disturbed; in the order in which it happens.
 std::vector<Finding> judge_replay(const ReplayFacts& facts);
+/// The same of its output files.
+std::vector<Finding> judge_outputs(const EndFacts& facts);
 
 }  // namespace reprieve::supervisor

@@ -55,6 +55,7 @@ class Judge {
       judge_notice();
     }
     judge_steps_after();
+    judge_end();
     return std::move(findings_);
   }
 
@@ -355,6 +356,18 @@ class Judge {
     }
   }
 
+  void judge_end() {
+    if (facts_.interrupted || !facts_.compares_outputs) {
+      return;
+    }
+    if (facts_.to_end) {
+      std::ranges::move(judge_outputs(*facts_.to_end), std::back_inserter(findings_));
+    } else if (verdict_of(findings_) == DrillVerdict::would_survive) {  // else the reason is reported already
+      add(Grade::unknown, "no_end",
+          "no output was compared: that needs a restart with exactly the state that was saved");
+    }
+  }
+
   void judge_state() {
     if (!facts_.state || !facts_.state->failure.empty()) {
       add(Grade::warning, "state_not_compared",
@@ -610,5 +623,32 @@ class ReplayJudge {
 }  // namespace
 
 std::vector<Finding> judge_replay(const ReplayFacts& facts) { return ReplayJudge(facts).judge(); }
+
+std::vector<Finding> judge_outputs(const EndFacts& facts) {
+  if (!facts.resumed.finished_at) {
+    return {{Grade::problem, "no_end", "the resumed run did not come to its end: " + end_of(facts.resumed),
+             "see what the program said above; --timeout if it needs longer"}};
+  }
+  if (!facts.undisturbed.finished_at) {
+    return {{Grade::unknown, "no_end", "the undisturbed run did not come to its end: " + end_of(facts.undisturbed),
+             "see what the program said above; --timeout if it needs longer"}};
+  }
+  std::vector<Finding> findings;
+  for (const EndFacts::File& file : facts.files) {
+    if (!file.difference.empty()) {
+      findings.push_back({Grade::problem, "output_differs", file.path + ": " + file.difference,
+                          "register what the program gathers for this file, and cut the file back to the restored "
+                          "step at a start; a time of day in it differs by itself"});
+    }
+  }
+  if (findings.empty()) {
+    findings.push_back({Grade::good, "output",
+                        fmt::format("the resumed run ended at step {}, and its output is that of an undisturbed run, "
+                                    "byte for byte ({} compared)",
+                                    *facts.resumed.finished_at, tool::count_text(facts.files.size(), "file")),
+                        ""});
+  }
+  return findings;
+}
 
 }  // namespace reprieve::supervisor

@@ -14,6 +14,7 @@
 //   notice_at_end=1  the last rank gets SIGTERM after its last step
 //   die_at_end=1   the last rank kills itself after finish(), in the first start only
 //   deaf=1         does not look at the environment
+//   series=FILE    rank 0 notes each step, and writes all at the end; with forgets=1 they are not in the state
 //   print=N        N more bytes of output in every step of rank 0
 
 #include <mpi.h>
@@ -80,6 +81,9 @@ class Simulation {
     reprieve::Checkpoint state;
     state.add_per_rank("values", values_);
     state.add_per_rank("mine", mine_);
+    if (faults_.contains("series") && !faults_.contains("forgets")) {
+      state.add_per_rank("series", series_);
+    }
     reprieve::TerminationConfig config;
     config.save_every_steps = number("save_every");
     if (faults_.contains("signals")) {
@@ -116,6 +120,7 @@ class Simulation {
 
   void step() {
     ++mine_.step;
+    series_.push_back(mine_.step);
     for (std::uint64_t& value : values_) {
       value = value * 6364136223846793005ULL + mine_.step;
     }
@@ -152,6 +157,12 @@ class Simulation {
     }
     std::uint64_t total = 0;
     MPI_Reduce(&sum, &total, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank_ == 0 && faults_.contains("series")) {
+      std::ofstream file(faults_.at("series"));
+      for (const std::uint64_t step : series_) {
+        file << step << '\n';
+      }
+    }
     if (rank_ == 0) {
       std::cout << "digest " << total << std::endl;
     }
@@ -164,6 +175,7 @@ class Simulation {
   int size_ = 1;
   Mine mine_;
   std::vector<std::uint64_t> values_;
+  std::vector<std::uint64_t> series_;
 };
 
 }  // namespace
