@@ -308,11 +308,57 @@ TEST_F(RunNotice, ProgramWithoutTheLibraryIsSentItAfterAWhile) {
 }
 
 TEST_F(RunNotice, NothingOutlivesTheSupervisor) {
-  const auto run = start_and_wait({.steps = kEndless});
-  run->send(SIGKILL);
-  EXPECT_EQ(run->wait(kLimit), 128 + SIGKILL);
-  EXPECT_TRUE(run->wait_for_descendants(30s));
+  SupervisedMpirun run(
+      {.ranks = 1, .arguments = {"/bin/sleep", "1000"}, .launch_prefix = {program("reprieve"), "run", "--json", "--"}});
+  ASSERT_TRUE(run.wait_for_ranks(60s));
+  run.send(SIGKILL);
+  EXPECT_EQ(run.wait(kLimit), 128 + SIGKILL);
+  EXPECT_TRUE(run.wait_for_descendants(30s));
 }
+
+/// The job saves and ends when the supervisor dies: with its launcher, or below a script that dies with the supervisor.
+class RunWithoutSupervisor : public RunTest, public ::testing::WithParamInterface<std::vector<std::string>> {};
+
+TEST_P(RunWithoutSupervisor, SavesAndEnds) {
+  SupervisedMpirun run({.ranks = kRanks,
+                        .arguments = program_arguments({.steps = kEndless}),
+                        .launch_prefix = joined(supervisor({}), GetParam())});
+  ASSERT_TRUE(run.wait_for_event("ready")) << run.all_output();
+  ASSERT_TRUE(wait_until([&] { return run.out().find("step 3") != std::string::npos; }, kLimit));
+  run.send(SIGKILL);
+  EXPECT_EQ(run.wait(kLimit), 128 + SIGKILL);
+  EXPECT_TRUE(run.wait_for_descendants(30s));
+  const auto exits = events_of(read_text(checkpoints() / "events.jsonl"), "exit");
+  ASSERT_EQ(exits.size(), 1U) << run.all_output();
+  const auto next = start({.steps = exits.back()["run_calls"].get<int>() + 10, .step_ms = 1});
+  expect_end(*next, 0);
+  EXPECT_EQ(next->events("restore").back()["run_calls"], exits.back()["run_calls"]);
+}
+INSTANTIATE_TEST_SUITE_P(Ways, RunWithoutSupervisor,
+                         ::testing::Values(std::vector<std::string>{},
+                                           std::vector<std::string>{"sh", "-c", "\"$@\"; exit $?", "x"}),
+                         [](const auto& test) { return test.param.empty() ? "Launcher" : "Script"; });
+
+/// Each rank is the child of a script, as in a container: a signal to the script does not reach it.
+class RunBehindWrapper : public RunTest, public ::testing::WithParamInterface<std::pair<const char*, const char*>> {};
+
+TEST_P(RunBehindWrapper, TheNoticeComesByTheDirectoryOfTheRun) {
+  const std::string wrapper = std::string(GetParam().second) + "\"$@\"; exit $?";
+  const auto program = program_arguments({.steps = kEndless});
+  SupervisedMpirun run({.ranks = kRanks,
+                        .arguments = joined({"sh", "-c", wrapper, "wrapper"}, program),
+                        .launch_prefix = supervisor({})});
+  ASSERT_TRUE(run.wait_for_event("ready")) << run.all_output();
+  run.send(SIGTERM);
+  expect_saved(run);
+  EXPECT_THAT(run.events("agreement").back()["text"].get<std::string>(), HasSubstr("the notice arrived"));
+  for (const auto& sent : run.events("notice_sent")) {
+    EXPECT_THAT(sent["to"].get<std::string>(), HasSubstr("directory of the run")) << run.all_output();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Signals, RunBehindWrapper,
+                         ::testing::Values(std::pair("Kill", ""), std::pair("AreIgnored", "trap '' USR1 USR2 TERM; ")),
+                         [](const auto& test) { return std::string(test.param.first); });
 
 // `reprieve run --restarts` under mpirun: crashes, loops, corrupt checkpoints, and what the command returns.
 

@@ -221,6 +221,7 @@ class JobSupervisor {
       return;
     }
     plan_.request(Clock::now());
+    why_ = why;
     const bool runs = run_ && !run_->code();
     const bool ready = runs && run_->progress().ready();
     say("request",
@@ -357,7 +358,7 @@ class JobSupervisor {
     if (kill_at_ || run_->code() || !plan_.send_is_due(run_->progress(), Clock::now())) {
       return;
     }
-    const std::string told = run_->send_notice();
+    const std::string told = run_->send_notice(why_, plan_.sent());
     if (!told.empty()) {
       const bool unready = !run_->progress().has_handler();
       say("notice_sent",
@@ -868,6 +869,7 @@ class JobSupervisor {
   std::unique_ptr<Command> command_;  ///< one of scontrol, while it runs
   std::unique_ptr<SupervisedRun> run_;
   NoticePlan plan_;
+  std::string why_;  ///< the job is about to end
   RestartPolicy policy_;
   Clock::time_point begin_ = Clock::now();
   int starts_ = 0;

@@ -58,15 +58,17 @@ bool prepare_signals(Shield shield) {
   return ::sigaction(SIGPIPE, &standard, nullptr) == 0 && ::sigprocmask(SIG_SETMASK, &mask, nullptr) == 0;
 }
 
-/// In the child: away from the terminal and the process group, but not beyond this process's death.
-bool prepare_session(pid_t parent) {
-  return ::setsid() >= 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
+/// In the child: away from the terminal and the process group. If this process dies, a launcher gets what it forwards
+/// as a notice: the ranks save and leave. SIGTERM is blocked there, and is no notice to a launcher.
+bool prepare_session(Shield shield, pid_t parent) {
+  const int at_death = shield == Shield::signals ? SIGUSR1 : SIGKILL;
+  return ::setsid() >= 0 && ::prctl(PR_SET_PDEATHSIG, at_death) == 0 && ::getppid() == parent;
 }
 
 /// In the child: becomes the program, or reports why not and ends. Async-signal-safe calls only.
 [[noreturn]] void become(const SpawnOptions& options, char* const* arguments, char* const* environment, pid_t parent,
                          int failure_pipe) {
-  const bool prepared = (options.shield == Shield::none || prepare_session(parent)) &&
+  const bool prepared = (options.shield == Shield::none || prepare_session(options.shield, parent)) &&
                         (options.output < 0 || ::dup2(options.output, STDOUT_FILENO) >= 0) &&
                         prepare_signals(options.shield);
   if (prepared) {

@@ -27,7 +27,7 @@ enum class Shield {
   none,
   session,  ///< a session of its own, away from the terminal and the process group; killed if this process dies
   /// Besides, SIGTERM, SIGINT and SIGHUP are blocked, so that none reaches it uninvited. For a launcher alone: what a
-  /// script starts would inherit it.
+  /// script starts would inherit it. If this process dies, it gets SIGUSR1, which it forwards.
   signals,
 };
 
