@@ -267,6 +267,53 @@ TEST_F(RunNotice, CommandsOfAScriptCanBeEnded) {
   expect_same_end({.steps = run->events("exit").back()["run_calls"].get<int>() + 10});
 }
 
+/// A batch script of Slurm, below a shell with the name of Slurm's daemon. Slurm sends SIGTERM to its shell alone.
+struct BatchScript {
+  const char* name;
+  const char* text;
+  bool is_warned_of;
+};
+
+class RunInBatchScript : public RunTest, public ::testing::WithParamInterface<BatchScript> {};
+
+TEST_P(RunInBatchScript, SavesWhenItsShellGetsSigterm) {
+  const auto tools = directory_ / "bin";
+  std::filesystem::create_directory(tools);
+  std::filesystem::create_symlink("/bin/sh", tools / "slurmstepd");
+  std::ofstream(tools / "scontrol") << "#!/bin/sh\nexit 1\n";
+  std::filesystem::permissions(tools / "scontrol", std::filesystem::perms::owner_all);
+  SupervisedMpirun run({.ranks = kRanks,
+                        .arguments = program_arguments({.steps = kEndless}),
+                        .launch_prefix = joined({(tools / "slurmstepd").string(), "-c", "sh -c \"$@\"; exit $?", "x",
+                                                 GetParam().text, "batch"},
+                                                supervisor({.options = {"--slurm"}})),
+                        .environment = {{"SLURM_JOB_ID", "7"},
+                                        {"PATH", tools.string() + ":" + std::getenv("PATH")},
+                                        {"OMPI_MCA_plm", "^slurm"},
+                                        {"OMPI_MCA_ras", "^slurm"},
+                                        {"OMPI_MCA_ess", "^slurm"}}});
+  ASSERT_TRUE(run.wait_for_event("ready")) << run.all_output();
+  if (GetParam().is_warned_of) {
+    ASSERT_TRUE(run.wait_for_event("warning")) << run.all_output();
+    EXPECT_THAT(run.events("warning").front()["text"].get<std::string>(), HasSubstr("exec reprieve run"));
+  }
+  ::kill(run.descendants().front(), SIGTERM);
+  EXPECT_TRUE(run.wait_for_descendants(kLimit)) << run.all_output();
+  const int code = run.wait(kLimit).value_or(-1);
+  EXPECT_EQ(code, GetParam().is_warned_of ? 128 + SIGTERM : 75) << run.all_output();
+  EXPECT_EQ(events_of(read_text(checkpoints() / "events.jsonl"), "exit").size(), 1U) << run.all_output();
+  EXPECT_EQ(run.events("warning").size(), GetParam().is_warned_of ? 1U : 0U) << run.all_output();
+}
+INSTANTIATE_TEST_SUITE_P(
+    Of, RunInBatchScript,
+    ::testing::Values(BatchScript{"ALineAfterIt", "\"$@\"; echo after it", true},
+                      BatchScript{"APipe", "\"$@\" | cat", true}, BatchScript{"Exec", "exec \"$@\"", false},
+                      BatchScript{"BackgroundTrapWait",
+                                  "\"$@\" & run=$!; trap 'kill -TERM $run' TERM; trap 'kill -URG $run' URG; "
+                                  "while wait $run; code=$?; kill -0 $run 2>/dev/null; do :; done; exit $code",
+                                  false}),
+    [](const auto& test) { return std::string(test.param.name); });
+
 TEST_F(RunNotice, OneCtrlCSavesThreeEnd) {
   const auto run = start_and_wait({.steps = kEndless, .step_ms = 300'000});
   run->send(SIGINT);

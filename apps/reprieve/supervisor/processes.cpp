@@ -249,6 +249,12 @@ bool has_children() {
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
+void hear_of_parents_death() {
+  if (::prctl(PR_SET_PDEATHSIG, SIGUSR1) != 0) {
+    fail("ask for the death of the parent");
+  }
+}
+
 void adopt_orphans() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     fail("adopt orphaned processes");
@@ -398,6 +404,14 @@ std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes) {
     ranks[rank] = process->pid;
   }
   return ranks;
+}
+
+std::vector<std::string> programs_above(pid_t pid) {
+  std::vector<std::string> names;
+  for (auto above = parent_of(pid); above && *above > 0; above = parent_of(*above)) {
+    names.push_back(status_of(*above, "Name"));  // other users' programs cannot be seen, their names can
+  }
+  return names;
 }
 
 bool lives(pid_t pid) {

@@ -60,6 +60,9 @@ bool has_children();
 /// @throws Error if the kernel refuses
 void adopt_orphans();
 
+/// From now on this process gets SIGUSR1 when its parent dies. @throws Error if the kernel refuses
+void hear_of_parents_death();
+
 /// A process as /proc shows it.
 struct ProcessInfo {
   pid_t pid = 0;
@@ -139,6 +142,9 @@ std::vector<RunProcess> processes_of_run(const std::filesystem::path& run_direct
 /// The process of each rank: of a rank's wrapper, program and helpers the outermost that uses MPI; else the innermost.
 /// Pure.
 std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes);
+
+/// The names of the programs above a living process, its parent first.
+std::vector<std::string> programs_above(pid_t pid);
 
 /// False once it has ended, reaped or not.
 bool lives(pid_t pid);
