@@ -34,7 +34,7 @@ using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 /// How often the directory of the run is looked at, at least.
-constexpr milliseconds kSupervisorInterval{200};
+constexpr milliseconds kSupervisorInterval{100};
 /// How often Slurm is asked, and how long for its answer is waited.
 constexpr seconds kSlurmInterval{30};
 constexpr seconds kSlurmLimit{10};
