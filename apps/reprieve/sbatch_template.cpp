@@ -158,6 +158,14 @@ directory={}
 program=({})
 
 # To preempt the job by hand: touch "$directory/PREEMPT", or scancel --batch --signal=URG JOBID
+#
+# `exec` is needed: Slurm signals this shell alone, and a shell that waits for a command dies of it. Where more lines
+# must follow, replace `exec` by the background, and pass the signals on:
+#   reprieve run ... & run=$!
+#   trap 'kill -TERM $run' TERM; trap 'kill -URG $run' URG
+#   while wait $run; code=$?; kill -0 $run 2>/dev/null; do :; done
+#   ...                                                # more lines
+#   exit $code
 {} --directory "$directory" -- {}
 )",
                      options.directory, options.program_line, run, launcher_line(options));

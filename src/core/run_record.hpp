@@ -40,6 +40,15 @@ inline constexpr const char* kPreemptFile = "PREEMPT";
 /// The variable that is set where the supervisor looks for the end of the job, so that the ranks need not.
 inline constexpr const char* kWatchesEndVariable = "REPRIEVE_RUN_WATCHES_END";
 
+/// The file in the run's directory by which the supervisor gives notice; its text says why.
+inline constexpr const char* kNoticeFile = "notice";
+
+/// How the name of a file there begins by which a rank 0 says that it has seen the notice.
+inline constexpr const char* kSeenPrefix = "seen-";
+
+/// The file above the run's directory that says on which host the supervisor holds a lock on that place while it lives.
+inline constexpr const char* kLockedFile = "locked";
+
 /// The name that a record ends with; before it stand host, process and, but for the first manager, its number.
 inline constexpr const char* kRunRecordSuffix = ".jsonl";
 

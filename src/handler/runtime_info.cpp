@@ -107,6 +107,9 @@ termination::SourceSettings sources_of(cluster::Communicator& comm, const Termin
     if (config.preempt_file && !has_supervisor()) {
       settings.preempt_file = directory / core::kPreemptFile;
     }
+    if (has_supervisor()) {
+      settings.run_directory = environment_variable(core::kRunDirectoryVariable);
+    }
     settings.deadline = deadline_of(config, runtime_info.grace_was_asked_for);
   }
   return settings;

@@ -2,9 +2,12 @@
 #include "termination/notice_sources.hpp"
 
 #include <signal.h>  // NOLINT: signal masks are POSIX, not in <csignal>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <limits>
 #include <string_view>
@@ -13,6 +16,8 @@
 
 #include "core/directory.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
+#include "core/run_record.hpp"
 #include "core/values.hpp"
 #include "reprieve/error.hpp"
 #include "termination/metadata_source.hpp"
@@ -28,6 +33,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
+/// How often the directory of the run is looked at, at least.
+constexpr milliseconds kSupervisorInterval{100};
 /// How often Slurm is asked, and how long for its answer is waited.
 constexpr seconds kSlurmInterval{30};
 constexpr seconds kSlurmLimit{10};
@@ -228,6 +235,42 @@ class FileSource : public PolledSource {
   std::filesystem::path file_;
 };
 
+/// The supervisor gives notice by a file in the directory of the run. Its death is one too: nobody would hear of the
+/// end of the job any more.
+class SupervisorSource : public PolledSource {
+ public:
+  explicit SupervisorSource(std::filesystem::path directory) : directory_(std::move(directory)) {}
+  [[nodiscard]] std::string name() const override { return "reprieve run"; }
+
+  std::optional<Finding> ask(const std::stop_token& /*stop*/) override {
+    try {
+      // Opened anew, so that a network file system looks what is there.
+      const auto directory = core::Directory::open(directory_);
+      if (directory.contains(core::kNoticeFile)) {
+        static std::atomic<int> count{0};  // each handler of the process says it
+        directory.write_text(fmt::format("{}{}-{}-{}", core::kSeenPrefix, core::host_name(), ::getpid(), ++count), "",
+                             core::kOwnFile, false);
+        return Finding{"notice", directory.read_text(core::kNoticeFile, kLongestReason)};
+      }
+      return has_gone() ? std::optional(Finding{"gone", "it was killed"}) : std::nullopt;
+    } catch (const StorageError&) {
+      return std::nullopt;  // another node, or a supervisor that has come to its end
+    }
+  }
+
+ private:
+  /// The kernel gives the lock back. Only on this host: directories have none across NFS and Lustre.
+  [[nodiscard]] bool has_gone() const {
+    const auto above = core::Directory::open(directory_.parent_path());
+    return above.contains(core::kLockedFile) &&
+           above.read_text(core::kLockedFile, kLongestReason) == core::host_name() &&
+           ::flock(above.descriptor(), LOCK_SH | LOCK_NB) == 0;
+  }
+
+  static constexpr std::size_t kLongestReason = 1000;
+  std::filesystem::path directory_;
+};
+
 LocalNotice with_grace(LocalNotice notice, milliseconds grace) {
   if (!notice.deadline && grace.count() > 0) {
     notice.deadline = notice.time + grace;
@@ -238,34 +281,38 @@ LocalNotice with_grace(LocalNotice notice, milliseconds grace) {
 }  // namespace
 
 NoticeSources::NoticeSources(const SourceSettings& settings)
-    : signals_(settings.signals),
-      signal_grace_(settings.signal_grace),
-      grace_(settings.grace),
-      poll_interval_(settings.poll_interval) {
+    : signals_(settings.signals), signal_grace_(settings.signal_grace) {
   install_signal_handler(signals_);
   if (!signals_.empty()) {
     try {
-      pollers_.push_back(std::make_unique<Poller>(std::make_unique<SignalKeeper>(signals_), seconds(1)));
+      add(std::make_unique<SignalKeeper>(signals_), seconds(1), settings.grace);
     } catch (const std::system_error& error) {
       core::log::debug("no thread keeps the handler of the signals: {}", error.what());  // it is there all the same
     }
   }
+  const auto watch = [&](std::unique_ptr<PolledSource> source) {
+    add(std::move(source), settings.poll_interval, settings.grace);
+  };
   if (settings.watcher_fn) {
-    add(std::make_unique<FunctionSource>(settings.watcher_fn));
+    watch(std::make_unique<FunctionSource>(settings.watcher_fn));
   }
   if (settings.preempt_file) {
-    add(std::make_unique<FileSource>(*settings.preempt_file));
+    watch(std::make_unique<FileSource>(*settings.preempt_file));
+  }
+  if (settings.run_directory) {
+    add(std::make_unique<SupervisorSource>(*settings.run_directory),
+        std::min(settings.poll_interval, kSupervisorInterval), settings.signal_grace);
   }
   if (settings.deadline) {
-    add(make_deadline_source(*settings.deadline));
+    watch(make_deadline_source(*settings.deadline));
   }
   if (settings.metadata != MetadataServer::none) {
-    add(make_metadata_source(settings.metadata, environment_variable));
+    watch(make_metadata_source(settings.metadata, environment_variable));
   }
 }
 
-void NoticeSources::add(std::unique_ptr<PolledSource> source) {
-  pollers_.push_back(std::make_unique<Poller>(std::move(source), poll_interval_));
+void NoticeSources::add(std::unique_ptr<PolledSource> source, milliseconds interval, milliseconds grace) {
+  pollers_.push_back({std::make_unique<Poller>(std::move(source), interval), grace});
 }
 
 std::optional<LocalNotice> NoticeSources::signal_notice() const {
@@ -285,9 +332,9 @@ std::optional<LocalNotice> NoticeSources::current() const {
   if (auto notice = signal_notice()) {
     notices.push_back(with_grace(std::move(*notice), signal_grace_));
   }
-  for (const auto& poller : pollers_) {
+  for (const auto& [poller, grace] : pollers_) {
     if (auto notice = poller->notice()) {
-      notices.push_back(with_grace(std::move(*notice), grace_));
+      notices.push_back(with_grace(std::move(*notice), grace));
     }
   }
   return merged(notices);
@@ -295,11 +342,11 @@ std::optional<LocalNotice> NoticeSources::current() const {
 
 bool NoticeSources::any() const noexcept {
   return any_signal_pending(signals_) ||
-         std::any_of(pollers_.begin(), pollers_.end(), [](const auto& poller) { return poller->any(); });
+         std::any_of(pollers_.begin(), pollers_.end(), [](const Watched& each) { return each.poller->any(); });
 }
 
 std::optional<std::string> NoticeSources::take_hint() {
-  for (const auto& poller : pollers_) {
+  for (const auto& [poller, grace] : pollers_) {
     if (auto hint = poller->take_hint()) {
       return hint;
     }
@@ -308,14 +355,14 @@ std::optional<std::string> NoticeSources::take_hint() {
 }
 
 void NoticeSources::saved() {
-  for (const auto& poller : pollers_) {
+  for (const auto& [poller, grace] : pollers_) {
     poller->saved();
   }
 }
 
 void NoticeSources::acknowledge() {
   acknowledge_signals(signals_);
-  for (const auto& poller : pollers_) {
+  for (const auto& [poller, grace] : pollers_) {
     poller->acknowledge();
   }
 }

@@ -90,6 +90,7 @@ struct SourceSettings {
   WatcherFn watcher_fn;
   MetadataServer metadata = MetadataServer::none;
   std::optional<std::filesystem::path> preempt_file;
+  std::optional<std::filesystem::path> run_directory;  ///< of the supervisor that has started the run
   std::optional<DeadlineSettings> deadline;
 };
 
@@ -118,14 +119,16 @@ class NoticeSources {
   void acknowledge();
 
  private:
-  void add(std::unique_ptr<PolledSource> source);
+  void add(std::unique_ptr<PolledSource> source, std::chrono::milliseconds interval, std::chrono::milliseconds grace);
   [[nodiscard]] std::optional<LocalNotice> signal_notice() const;
 
   const std::vector<int> signals_;
   const std::chrono::milliseconds signal_grace_;
-  const std::chrono::milliseconds grace_;
-  const std::chrono::milliseconds poll_interval_;
-  std::vector<std::unique_ptr<Poller>> pollers_;
+  struct Watched {
+    std::unique_ptr<Poller> poller;
+    std::chrono::milliseconds grace;  ///< from its notice to the kill
+  };
+  std::vector<Watched> pollers_;
 };
 
 /// The earliest of @p notices with the earliest of their deadlines, as described at `current`. Pure.

@@ -267,6 +267,53 @@ TEST_F(RunNotice, CommandsOfAScriptCanBeEnded) {
   expect_same_end({.steps = run->events("exit").back()["run_calls"].get<int>() + 10});
 }
 
+/// A batch script of Slurm, below a shell with the name of Slurm's daemon. Slurm sends SIGTERM to its shell alone.
+struct BatchScript {
+  const char* name;
+  const char* text;
+  bool is_warned_of;
+};
+
+class RunInBatchScript : public RunTest, public ::testing::WithParamInterface<BatchScript> {};
+
+TEST_P(RunInBatchScript, SavesWhenItsShellGetsSigterm) {
+  const auto tools = directory_ / "bin";
+  std::filesystem::create_directory(tools);
+  std::filesystem::create_symlink("/bin/sh", tools / "slurmstepd");
+  std::ofstream(tools / "scontrol") << "#!/bin/sh\nexit 1\n";
+  std::filesystem::permissions(tools / "scontrol", std::filesystem::perms::owner_all);
+  SupervisedMpirun run({.ranks = kRanks,
+                        .arguments = program_arguments({.steps = kEndless}),
+                        .launch_prefix = joined({(tools / "slurmstepd").string(), "-c", "sh -c \"$@\"; exit $?", "x",
+                                                 GetParam().text, "batch"},
+                                                supervisor({.options = {"--slurm"}})),
+                        .environment = {{"SLURM_JOB_ID", "7"},
+                                        {"PATH", tools.string() + ":" + std::getenv("PATH")},
+                                        {"OMPI_MCA_plm", "^slurm"},
+                                        {"OMPI_MCA_ras", "^slurm"},
+                                        {"OMPI_MCA_ess", "^slurm"}}});
+  ASSERT_TRUE(run.wait_for_event("ready")) << run.all_output();
+  if (GetParam().is_warned_of) {
+    ASSERT_TRUE(run.wait_for_event("warning")) << run.all_output();
+    EXPECT_THAT(run.events("warning").front()["text"].get<std::string>(), HasSubstr("exec reprieve run"));
+  }
+  ::kill(run.descendants().front(), SIGTERM);
+  EXPECT_TRUE(run.wait_for_descendants(kLimit)) << run.all_output();
+  const int code = run.wait(kLimit).value_or(-1);
+  EXPECT_EQ(code, GetParam().is_warned_of ? 128 + SIGTERM : 75) << run.all_output();
+  EXPECT_EQ(events_of(read_text(checkpoints() / "events.jsonl"), "exit").size(), 1U) << run.all_output();
+  EXPECT_EQ(run.events("warning").size(), GetParam().is_warned_of ? 1U : 0U) << run.all_output();
+}
+INSTANTIATE_TEST_SUITE_P(
+    Of, RunInBatchScript,
+    ::testing::Values(BatchScript{"ALineAfterIt", "\"$@\"; echo after it", true},
+                      BatchScript{"APipe", "\"$@\" | cat", true}, BatchScript{"Exec", "exec \"$@\"", false},
+                      BatchScript{"BackgroundTrapWait",
+                                  "\"$@\" & run=$!; trap 'kill -TERM $run' TERM; trap 'kill -URG $run' URG; "
+                                  "while wait $run; code=$?; kill -0 $run 2>/dev/null; do :; done; exit $code",
+                                  false}),
+    [](const auto& test) { return std::string(test.param.name); });
+
 TEST_F(RunNotice, OneCtrlCSavesThreeEnd) {
   const auto run = start_and_wait({.steps = kEndless, .step_ms = 300'000});
   run->send(SIGINT);
@@ -308,11 +355,57 @@ TEST_F(RunNotice, ProgramWithoutTheLibraryIsSentItAfterAWhile) {
 }
 
 TEST_F(RunNotice, NothingOutlivesTheSupervisor) {
-  const auto run = start_and_wait({.steps = kEndless});
-  run->send(SIGKILL);
-  EXPECT_EQ(run->wait(kLimit), 128 + SIGKILL);
-  EXPECT_TRUE(run->wait_for_descendants(30s));
+  SupervisedMpirun run(
+      {.ranks = 1, .arguments = {"/bin/sleep", "1000"}, .launch_prefix = {program("reprieve"), "run", "--json", "--"}});
+  ASSERT_TRUE(run.wait_for_ranks(60s));
+  run.send(SIGKILL);
+  EXPECT_EQ(run.wait(kLimit), 128 + SIGKILL);
+  EXPECT_TRUE(run.wait_for_descendants(30s));
 }
+
+/// The job saves and ends when the supervisor dies: with its launcher, or below a script that dies with the supervisor.
+class RunWithoutSupervisor : public RunTest, public ::testing::WithParamInterface<std::vector<std::string>> {};
+
+TEST_P(RunWithoutSupervisor, SavesAndEnds) {
+  SupervisedMpirun run({.ranks = kRanks,
+                        .arguments = program_arguments({.steps = kEndless}),
+                        .launch_prefix = joined(supervisor({}), GetParam())});
+  ASSERT_TRUE(run.wait_for_event("ready")) << run.all_output();
+  ASSERT_TRUE(wait_until([&] { return run.out().find("step 3") != std::string::npos; }, kLimit));
+  run.send(SIGKILL);
+  EXPECT_EQ(run.wait(kLimit), 128 + SIGKILL);
+  EXPECT_TRUE(run.wait_for_descendants(30s));
+  const auto exits = events_of(read_text(checkpoints() / "events.jsonl"), "exit");
+  ASSERT_EQ(exits.size(), 1U) << run.all_output();
+  const auto next = start({.steps = exits.back()["run_calls"].get<int>() + 10, .step_ms = 1});
+  expect_end(*next, 0);
+  EXPECT_EQ(next->events("restore").back()["run_calls"], exits.back()["run_calls"]);
+}
+INSTANTIATE_TEST_SUITE_P(Ways, RunWithoutSupervisor,
+                         ::testing::Values(std::vector<std::string>{},
+                                           std::vector<std::string>{"sh", "-c", "\"$@\"; exit $?", "x"}),
+                         [](const auto& test) { return test.param.empty() ? "Launcher" : "Script"; });
+
+/// Each rank is the child of a script, as in a container: a signal to the script does not reach it.
+class RunBehindWrapper : public RunTest, public ::testing::WithParamInterface<std::pair<const char*, const char*>> {};
+
+TEST_P(RunBehindWrapper, TheNoticeComesByTheDirectoryOfTheRun) {
+  const std::string wrapper = std::string(GetParam().second) + "\"$@\"; exit $?";
+  const auto program = program_arguments({.steps = kEndless});
+  SupervisedMpirun run({.ranks = kRanks,
+                        .arguments = joined({"sh", "-c", wrapper, "wrapper"}, program),
+                        .launch_prefix = supervisor({})});
+  ASSERT_TRUE(run.wait_for_event("ready")) << run.all_output();
+  run.send(SIGTERM);
+  expect_saved(run);
+  EXPECT_THAT(run.events("agreement").back()["text"].get<std::string>(), HasSubstr("the notice arrived"));
+  for (const auto& sent : run.events("notice_sent")) {
+    EXPECT_THAT(sent["to"].get<std::string>(), HasSubstr("directory of the run")) << run.all_output();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Signals, RunBehindWrapper,
+                         ::testing::Values(std::pair("Kill", ""), std::pair("AreIgnored", "trap '' USR1 USR2 TERM; ")),
+                         [](const auto& test) { return std::string(test.param.first); });
 
 // `reprieve run --restarts` under mpirun: crashes, loops, corrupt checkpoints, and what the command returns.
 

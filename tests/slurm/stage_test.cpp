@@ -454,6 +454,20 @@ std::vector<TrainingJob> array_task_alone(Stage& stage) {
   return {told};
 }
 
+/// Slurm sends SIGTERM to the shell of the batch script alone.
+std::vector<TrainingJob> requeued_with_script(Stage& stage, const std::string& name, const std::string& launch) {
+  const auto requeue = [](Stage& on, TrainingJob& job) {
+    job.note_cause();
+    on.slurm().command({"scontrol", "requeue", job.name_in_slurm()});
+  };
+  const std::string script = replaced(script_of_tree("srun.sbatch"), "\nexec reprieve run",
+                                      "\nlaunch() {\n" + launch + "\n}\nlaunch reprieve run");
+  std::vector<TrainingJob> jobs = back_after(requeue, stage, plan_for(name, script));
+  check_equal("restored", jobs.front().summary().at("restored_from").is_null() ? "nothing" : "a checkpoint",
+              "a checkpoint");
+  return jobs;
+}
+
 struct Usual {
   static std::vector<Scenario> scenarios() {
     return {
@@ -467,6 +481,17 @@ struct Usual {
         {"requeue_is_tried_again", requeue_is_tried_again},
         {"launch_fails_once", launch_fails_once},
         {"array_task_alone", array_task_alone},
+        {"background_trap_wait",
+         [](Stage& stage) {
+           return requeued_with_script(stage, "background_trap_wait",
+                                       "\"$@\" & run=$!\n"
+                                       "trap 'kill -TERM $run' TERM; trap 'kill -URG $run' URG\n"
+                                       "while wait $run; code=$?; kill -0 $run 2>/dev/null; do :; done\n"
+                                       "exit $code");
+         }},
+        {"a_line_after_it",
+         [](Stage& stage) { return requeued_with_script(stage, "a_line_after_it", "\"$@\"\necho after it"); }},
+        {"a_pipe", [](Stage& stage) { return requeued_with_script(stage, "a_pipe", "\"$@\" 2>&1 | cat"); }},
     };
   }
   static SlurmOptions options() { return {.cpus = kRanks * 8}; }

@@ -181,6 +181,9 @@ class ForkedWorker : public ::testing::Test {
       return WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
     });
     EXPECT_EQ(::read(ends_[0], &worker_, sizeof worker_), ssize_t{sizeof worker_});
+    while (!worker_lives()) {  // it has its number before it runs
+      std::this_thread::sleep_for(1ms);
+    }
   }
   ~ForkedWorker() override {
     ::close(ends_[0]);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -39,6 +40,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kShortWait = 50ms;
 constexpr milliseconds kLongWait = 500ms;
 constexpr milliseconds kFileInterval = 1s;
+constexpr milliseconds kTimeToTrap = 1s;
 /// Between reads of all processes: short while the ranks start, as a launcher whose ranks die at once must have been
 /// seen with them.
 constexpr milliseconds kLauncherInterval = 200ms;
@@ -147,6 +149,7 @@ class JobSupervisor {
     }
     adopt_orphans();
     if (settings_.slurm) {
+      hear_of_parents_death();
       slurm_ = std::make_unique<SlurmClient>(settings_.slurm->job_id, settings_.slurm->poll, settings_.lead);
     }
     read_hosts();
@@ -200,9 +203,19 @@ class JobSupervisor {
     by_hand_ |= signal == SIGINT || signal == SIGHUP;
     if (signal == SIGINT) {
       on_interrupt();
-    } else {
+    } else if (!look_for_parent()) {
       request(termination::signal_name(signal));
     }
+  }
+
+  /// Slurm ends a job whose batch script has died, by SIGTERM to it alone for one. True if it has.
+  bool look_for_parent() {
+    if (!settings_.slurm || ::getppid() == parent_) {
+      return false;
+    }
+    slurm_decided_ = true;
+    request("the batch script has died");
+    return true;
   }
 
   void on_interrupt() {
@@ -221,6 +234,7 @@ class JobSupervisor {
       return;
     }
     plan_.request(Clock::now());
+    why_ = why;
     const bool runs = run_ && !run_->code();
     const bool ready = runs && run_->progress().ready();
     say("request",
@@ -248,6 +262,7 @@ class JobSupervisor {
     if (Clock::now() >= next_file_look_) {
       next_file_look_ = Clock::now() + kFileInterval;
       look_for_preempt_file();
+      look_for_parent();
     }
   }
 
@@ -309,12 +324,28 @@ class JobSupervisor {
       wait(pressing() ? kShortWait : kLongWait);
       read_record();
       check_directory();
+      warn_of_batch_shell();
       send_notice_if_due();
       if (kill_at_ && Clock::now() >= *kill_at_) {
         run_->kill_all();
       }
       look_for_hung_launchers();
       show_status();
+    }
+  }
+
+  /// A script that runs this in the background needs a moment to set its traps.
+  void warn_of_batch_shell() {
+    if (!settings_.slurm || batch_shell_looked_at_ || Clock::now() - begin_ < kTimeToTrap) {
+      return;
+    }
+    batch_shell_looked_at_ = true;
+    if (batch_shell_dies()) {
+      say("warning",
+          "the shell of the batch script does not wait for signals: Slurm sends SIGTERM to it alone, it dies, and the "
+          "job "
+          "is killed before all is saved. Write `exec reprieve run ...` as the last line; `reprieve sbatch-template` "
+          "prints another form, for scripts in which more lines follow");
     }
   }
 
@@ -357,7 +388,7 @@ class JobSupervisor {
     if (kill_at_ || run_->code() || !plan_.send_is_due(run_->progress(), Clock::now())) {
       return;
     }
-    const std::string told = run_->send_notice();
+    const std::string told = run_->send_notice(why_, plan_.sent());
     if (!told.empty()) {
       const bool unready = !run_->progress().has_handler();
       say("notice_sent",
@@ -868,9 +899,12 @@ class JobSupervisor {
   std::unique_ptr<Command> command_;  ///< one of scontrol, while it runs
   std::unique_ptr<SupervisedRun> run_;
   NoticePlan plan_;
+  std::string why_;  ///< the job is about to end
   RestartPolicy policy_;
   Clock::time_point begin_ = Clock::now();
   int starts_ = 0;
+  pid_t parent_ = ::getppid();
+  bool batch_shell_looked_at_ = false;
   int interrupts_ = 0;          ///< SIGINTs so far
   bool slurm_decided_ = false;  ///< SIGTERM came
   bool by_hand_ = false;        ///< SIGINT or SIGHUP came

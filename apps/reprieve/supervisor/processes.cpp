@@ -58,15 +58,17 @@ bool prepare_signals(Shield shield) {
   return ::sigaction(SIGPIPE, &standard, nullptr) == 0 && ::sigprocmask(SIG_SETMASK, &mask, nullptr) == 0;
 }
 
-/// In the child: away from the terminal and the process group, but not beyond this process's death.
-bool prepare_session(pid_t parent) {
-  return ::setsid() >= 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
+/// In the child: away from the terminal and the process group. If this process dies, a launcher gets what it forwards
+/// as a notice: the ranks save and leave. SIGTERM is blocked there, and is no notice to a launcher.
+bool prepare_session(Shield shield, pid_t parent) {
+  const int at_death = shield == Shield::signals ? SIGUSR1 : SIGKILL;
+  return ::setsid() >= 0 && ::prctl(PR_SET_PDEATHSIG, at_death) == 0 && ::getppid() == parent;
 }
 
 /// In the child: becomes the program, or reports why not and ends. Async-signal-safe calls only.
 [[noreturn]] void become(const SpawnOptions& options, char* const* arguments, char* const* environment, pid_t parent,
                          int failure_pipe) {
-  const bool prepared = (options.shield == Shield::none || prepare_session(parent)) &&
+  const bool prepared = (options.shield == Shield::none || prepare_session(options.shield, parent)) &&
                         (options.output < 0 || ::dup2(options.output, STDOUT_FILENO) >= 0) &&
                         prepare_signals(options.shield);
   if (prepared) {
@@ -247,6 +249,12 @@ bool has_children() {
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
+void hear_of_parents_death() {
+  if (::prctl(PR_SET_PDEATHSIG, SIGUSR1) != 0) {
+    fail("ask for the death of the parent");
+  }
+}
+
 void adopt_orphans() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     fail("adopt orphaned processes");
@@ -396,6 +404,14 @@ std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes) {
     ranks[rank] = process->pid;
   }
   return ranks;
+}
+
+std::vector<std::string> programs_above(pid_t pid) {
+  std::vector<std::string> names;
+  for (auto above = parent_of(pid); above && *above > 0; above = parent_of(*above)) {
+    names.push_back(status_of(*above, "Name"));  // other users' programs cannot be seen, their names can
+  }
+  return names;
 }
 
 bool lives(pid_t pid) {

@@ -27,7 +27,7 @@ enum class Shield {
   none,
   session,  ///< a session of its own, away from the terminal and the process group; killed if this process dies
   /// Besides, SIGTERM, SIGINT and SIGHUP are blocked, so that none reaches it uninvited. For a launcher alone: what a
-  /// script starts would inherit it.
+  /// script starts would inherit it. If this process dies, it gets SIGUSR1, which it forwards.
   signals,
 };
 
@@ -59,6 +59,9 @@ bool has_children();
 /// From now on, a descendant whose parent ends becomes a child of this process, so that none gets out of sight.
 /// @throws Error if the kernel refuses
 void adopt_orphans();
+
+/// From now on this process gets SIGUSR1 when its parent dies. @throws Error if the kernel refuses
+void hear_of_parents_death();
 
 /// A process as /proc shows it.
 struct ProcessInfo {
@@ -139,6 +142,9 @@ std::vector<RunProcess> processes_of_run(const std::filesystem::path& run_direct
 /// The process of each rank: of a rank's wrapper, program and helpers the outermost that uses MPI; else the innermost.
 /// Pure.
 std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes);
+
+/// The names of the programs above a living process, its parent first.
+std::vector<std::string> programs_above(pid_t pid);
 
 /// False once it has ended, reaped or not.
 bool lives(pid_t pid);

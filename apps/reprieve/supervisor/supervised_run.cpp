@@ -140,7 +140,9 @@ RunDirectory::RunDirectory(const std::optional<fs::path>& parent, const std::vec
   }
   try {
     own_.emplace(make_directory(place_));
-    if (::flock(own_->descriptor(), LOCK_EX | LOCK_NB) != 0) {
+    if (::flock(own_->descriptor(), LOCK_EX | LOCK_NB) == 0) {
+      own_->write_text(core::kLockedFile, core::host_name(), core::kOwnFile, false);
+    } else {
       core::log::debug("{} cannot be locked", own_->path().string());  // a file system without locks
     }
   } catch (const StorageError& error) {
@@ -293,7 +295,7 @@ bool is_end_by_scheduler(int code) { return code == 128 + SIGTERM || code == 128
 }  // namespace
 
 SupervisedRun::SupervisedRun(const std::vector<std::string>& command, const LaunchSettings& settings)
-    : reader_(settings.run_directory), pid_(launch(command, settings)) {}
+    : run_directory_(settings.run_directory), reader_(run_directory_), pid_(launch(command, settings)) {}
 
 void SupervisedRun::on_ended(const EndedChild& child) {
   if (child.pid == pid_) {
@@ -316,10 +318,42 @@ std::vector<RecordedEvent> SupervisedRun::read_record() {
   return events;
 }
 
-std::string SupervisedRun::send_notice() const {
+/// The ranks 0 look into the directory of the run: no signal has to come through a launcher and a wrapper, which may
+/// die of it.
+bool SupervisedRun::post_notice(const std::string& why) const {
+  const auto is_below = [](const auto& chief) { return chief.first.find('/') != std::string::npos; };
+  if (!progress_.ready() || std::ranges::any_of(progress_.chiefs(), is_below)) {
+    return false;  // nobody looks, or into the directory of another supervisor
+  }
+  try {
+    const core::Directory directory = core::Directory::open(run_directory_);
+    if (!directory.contains(core::kNoticeFile)) {
+      directory.write_text(core::kNoticeFile, why, core::kOwnFile, false);
+    }
+    return true;
+  } catch (const StorageError& error) {
+    core::log::debug("{}", error.what());
+    return false;
+  }
+}
+
+bool SupervisedRun::notice_was_seen() const {
+  std::error_code ignored;
+  std::ptrdiff_t seen = 0;
+  for (const auto& entry : fs::directory_iterator(run_directory_, ignored)) {
+    seen += entry.path().filename().string().starts_with(core::kSeenPrefix) ? 1 : 0;
+  }
+  return seen >= std::ranges::count(progress_.chiefs(), ChiefProgress::Stage::running,
+                                    [](const auto& chief) { return chief.second.stage; });
+}
+
+std::string SupervisedRun::send_notice(const std::string& why, int attempt) const {
   std::string told;
   if (code_) {
     return told;
+  }
+  if (post_notice(why) && (attempt == 1 || notice_was_seen())) {
+    return "the ranks, by the directory of the run";
   }
   const std::vector<ProcessInfo> all = descendants_of(::getpid());
   for (const NoticeTarget& target : notice_targets(pid_, all, progress_, core::host_name())) {

@@ -103,9 +103,10 @@ class SupervisedRun {
   /// Takes up what the run has recorded since the last call, and returns it.
   std::vector<RecordedEvent> read_record();
 
-  /// Gives the ranks notice that the job will end. Returns the receivers: "SIGUSR1 to orterun 4711"; empty if there are
-  /// none.
-  std::string send_notice() const;
+  /// Gives the ranks notice that the job will end: by the directory of the run, and by signals if they do not see it
+  /// there. Returns the receivers: "SIGUSR1 to orterun 4711"; empty if there are none.
+  /// @param attempt  1 for the first one
+  std::string send_notice(const std::string& why, int attempt) const;
 
   /// Kills launchers that hang although all that they launched has ended. Returns whom: "orterun 4711"; empty if there
   /// is none. To be called several times a second.
@@ -124,8 +125,12 @@ class SupervisedRun {
   [[nodiscard]] std::optional<std::string> error_report() const;
 
  private:
+  [[nodiscard]] bool post_notice(const std::string& why) const;
+  [[nodiscard]] bool notice_was_seen() const;
+
   Clock::time_point started_ = Clock::now();
   std::chrono::system_clock::time_point started_wall_clock_ = std::chrono::system_clock::now();
+  std::filesystem::path run_directory_;
   RunRecordReader reader_;
   RunProgress progress_;
   pid_t pid_ = -1;
