@@ -191,6 +191,8 @@ processes. The run itself notices nothing of it, and may work on another node.
            start
   STARTS   how often a run was started in this directory
 
+A line below says why a run failed, or that its periodic saves do.
+
 Where Slurm answers, the user's jobs follow, with the run of each, or why it waits.
 
 Examples:
