@@ -140,13 +140,17 @@ RunDirectory::RunDirectory(const std::optional<fs::path>& parent, const std::vec
   }
   try {
     own_.emplace(make_directory(place_));
-    if (::flock(own_->descriptor(), LOCK_EX | LOCK_NB) == 0) {
-      own_->write_text(core::kLockedFile, core::host_name(), core::kOwnFile, false);
-    } else {
+    if (::flock(own_->descriptor(), LOCK_EX | LOCK_NB) != 0) {
       core::log::debug("{} cannot be locked", own_->path().string());  // a file system without locks
+      return;
     }
   } catch (const StorageError& error) {
     fail(place_.path(), error);
+  }
+  try {
+    own_->write_text(core::kLockedFile, core::host_name(), core::kOwnFile, false);
+  } catch (const StorageError& error) {
+    core::log::debug("{}", error.what());  // no room: the ranks do not see when this process dies
   }
 }
 
