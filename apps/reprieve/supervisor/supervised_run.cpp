@@ -267,7 +267,7 @@ std::optional<std::string> shielded_launchers(const LaunchSettings& settings, co
       if (is_in_path(name, path)) {
         directory.write_text(name,
                              fmt::format("#!/bin/sh\nPATH=\"${{PATH%%\"{0}:\"*}}${{PATH#*\"{0}:\"}}\"\n"
-                                         "exec \"{1}\" launch-agent -- {2} \"$@\"\n",
+                                         "exec \"{1}\" launch-agent {2} \"$@\"\n",
                                          place, settings.tool.string(), name),
                              core::kOwnDirectory, false);
       }
