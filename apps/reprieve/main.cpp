@@ -49,7 +49,7 @@ std::vector<std::string> take_program(int& argc, char** argv) {
   char** const end = argv + argc;
   char** const dashes = std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
   const std::string_view name = argc < 2 ? "" : argv[1];
-  if ((name != "run" && name != "drill" && name != "launch-agent") || dashes == end) {
+  if ((name != "run" && name != "drill") || dashes == end) {
     return {};
   }
   argc = static_cast<int>(dashes - argv);

@@ -383,7 +383,7 @@ void add(const Tool& tool) {
 }  // namespace reprieve::tool::run_command
 
 // reprieve launch-agent --run-dir DIR DAEMON...: how `reprieve run` has mpirun start its daemons on other nodes; and
-// reprieve launch-agent -- LAUNCHER...: how a script below it starts a launcher. Not for people.
+// reprieve launch-agent LAUNCHER...: how a script below it starts a launcher. Not for people.
 
 namespace reprieve::tool::launch_agent_command {
 
@@ -397,7 +397,6 @@ struct Options {
   std::string run_directory;
   std::string directory;
   std::vector<std::string> command;
-  std::vector<std::string> program;
 };
 
 void define(CLI::App& command, Options& options) {
@@ -409,7 +408,7 @@ void define(CLI::App& command, Options& options) {
 }
 
 int run(const Options& options) {
-  std::vector<std::string> words = options.program.empty() ? options.command : options.program;
+  std::vector<std::string> words = options.command;
   if (words.empty()) {
     throw UsageError("launch-agent needs the daemon to become");
   }

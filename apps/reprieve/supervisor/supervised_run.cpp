@@ -140,13 +140,17 @@ RunDirectory::RunDirectory(const std::optional<fs::path>& parent, const std::vec
   }
   try {
     own_.emplace(make_directory(place_));
-    if (::flock(own_->descriptor(), LOCK_EX | LOCK_NB) == 0) {
-      own_->write_text(core::kLockedFile, core::host_name(), core::kOwnFile, false);
-    } else {
+    if (::flock(own_->descriptor(), LOCK_EX | LOCK_NB) != 0) {
       core::log::debug("{} cannot be locked", own_->path().string());  // a file system without locks
+      return;
     }
   } catch (const StorageError& error) {
     fail(place_.path(), error);
+  }
+  try {
+    own_->write_text(core::kLockedFile, core::host_name(), core::kOwnFile, false);
+  } catch (const StorageError& error) {
+    core::log::debug("{}", error.what());  // no room: the ranks do not see when this process dies
   }
 }
 
@@ -263,7 +267,7 @@ std::optional<std::string> shielded_launchers(const LaunchSettings& settings, co
       if (is_in_path(name, path)) {
         directory.write_text(name,
                              fmt::format("#!/bin/sh\nPATH=\"${{PATH%%\"{0}:\"*}}${{PATH#*\"{0}:\"}}\"\n"
-                                         "exec \"{1}\" launch-agent -- {2} \"$@\"\n",
+                                         "exec \"{1}\" launch-agent {2} \"$@\"\n",
                                          place, settings.tool.string(), name),
                              core::kOwnDirectory, false);
       }
