@@ -90,7 +90,7 @@ static void run(Wave* wave, unsigned steps) {
   Parts parts = parts_of(wave);
   int status = REPRIEVE_OK;
   CHECK_OK(reprieve_config_set(parts.config, "termination.save_every_steps", "7"));
-  CHECK_OK(reprieve_config_set(parts.config, "checkpoints.restart_finished", "true"));
+  CHECK_OK(reprieve_config_set(parts.config, "termination.save_at_finish", "false"));
   CHECK_OK(test_open_handler(&parts));
   while (reprieve_next_step(parts.handler, steps, &status)) {
     step(wave);
