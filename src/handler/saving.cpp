@@ -324,9 +324,8 @@ void PreemptionCheckpointHandler::Impl::note_commit(const SaveReport& report) {
 void PreemptionCheckpointHandler::Impl::tell_interval(const SaveReport& report) const {
   if (saves_automatically() && !notices_.agreed()) {
     core::log::info(
-        "periodic saves: one every {} from now on, since a save costs {} (for a failure every {} h, and at most {:.0f} "
-        "% "
-        "of the time)",
+        "periodic saves: one every {} from now on, since a save costs {} (for a failure every {} h, and at most "
+        "{:.0f} % of the time)",
         core::duration_text(policy_.automatic_interval()), core::seconds_text(Seconds(report.blocked_seconds)),
         handler::kAssumedMtbf.count(), 100 * handler::kMostSaving);
   }

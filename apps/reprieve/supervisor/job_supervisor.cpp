@@ -342,10 +342,9 @@ class JobSupervisor {
     batch_shell_looked_at_ = true;
     if (batch_shell_dies()) {
       say("warning",
-          "the shell of the batch script does not wait for signals: Slurm sends SIGTERM to it alone, it dies, and the "
-          "job "
-          "is killed before all is saved. Write `exec reprieve run ...` as the last line; `reprieve sbatch-template` "
-          "prints another form, for scripts in which more lines follow");
+          "the shell of the batch script does not wait for signals: Slurm sends SIGTERM to it alone, it dies, and "
+          "the job is killed before all is saved. Write `exec reprieve run ...` as the last line; `reprieve "
+          "sbatch-template` prints another form, for scripts in which more lines follow");
     }
   }
 

@@ -195,7 +195,7 @@ struct EventWords {
     return fmt::format("checkpoint {} was NOT saved: {}", step_text(e.number), e.message);
   }
   std::string operator()(const events::SavePutOff& e) const {
-    return fmt::format("the run continues without that save, the {}. in a row", e.failures);
+    return fmt::format("the run continues without that save ({} failed in a row)", e.failures);
   }
   std::string operator()(const events::TrainOn& e) const {
     return fmt::format("continuing, {} are left: another save before the end", time_text(e.time_left_s));
