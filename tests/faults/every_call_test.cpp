@@ -108,7 +108,7 @@ using ::testing::AnyOf;
 
 class Prune : public FieldTest {
  protected:
-  static constexpr int kNewest = 25;
+  static constexpr int kNewest = 30;  ///< saved by finish()
 
   /// The same checkpoints again.
   void set_the_stage(const fs::path& original) const {
