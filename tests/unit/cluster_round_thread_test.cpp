@@ -256,9 +256,11 @@ TEST_P(RoundSizes, RanksThatMeetAtEveryTenthStepDoNotDeadlock) {
 TEST_P(RoundSizes, AllKnowOfANoticeInWhateverStepTheyAre) {
   RoundWorld world(GetParam());
   std::atomic<int> knowing = 0;
+  std::barrier<> none_yet(GetParam());
   world.run([&](std::size_t rank, RoundRank& self) {
     self.boundary();
     EXPECT_FALSE(*self.rounds().notice_waits());
+    none_yet.arrive_and_wait();
     self.notice = rank + 1 == world.ranks.size();
     EXPECT_TRUE(test::wait_until([&] { return self.rounds().notice_waits()->load(); }, 20s));
     ++knowing;
