@@ -297,7 +297,7 @@ TEST_P(FullDiskOfOneRank, IsOutlivedByTheRunUntilThereIsRoom) {
   empty();
   program.run(75);
   program.handler->finish();
-  expect_checkpoints({10, 40, 70});
+  expect_checkpoints({10, 40, 70, 75});
   EXPECT_EQ(program.field, uninterrupted(75));
 }
 
