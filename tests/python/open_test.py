@@ -105,22 +105,27 @@ class Reader(Case):
                 u[900, 0]
             file.verify()
 
+    @staticmethod
+    def flip(path, place):
+        """Another byte than the one that is there, whatever that is."""
+        with open(path, "r+b") as raw:
+            raw.seek(place)
+            (byte,) = raw.read(1)
+            raw.seek(place)
+            raw.write(bytes([byte ^ 0xFF]))
+
     def test_corruption_names_rank_and_elements(self):
         whole, state = self.grid()
         self.save(state)
         if RANK == 0:
             with reprieve.open(self.directory) as file:
                 path, place = file.path, file["u"]._entry["file_offset"] + 8
-            with open(path, "r+b") as raw:
-                raw.seek(place)
-                raw.write(b"\xff")
+            self.flip(path, place)
             with reprieve.open(path) as file:
                 with self.assertRaisesRegex(reprieve.CorruptError, r"variable 'u', rank 0, elements \[0:"):
                     file.verify()
             for position, text in ((100, "the commit record is corrupt"), (0, "no commit record")):
-                with open(path, "r+b") as raw:
-                    raw.seek(position)
-                    raw.write(b"\xff")
+                self.flip(path, position)
                 with self.assertRaisesRegex(reprieve.CorruptError, text):
                     reprieve.open(path)
             with self.assertRaisesRegex(FileNotFoundError, "no checkpoint"):
