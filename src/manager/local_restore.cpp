@@ -97,22 +97,20 @@ class LocalRestore {
 
 /// The step of the newest copy of which the log of the runs before knows that no checkpoint came after it.
 std::optional<std::uint64_t> newest_copy_in(const std::vector<core::LoggedEvent>& log) {
-  for (auto logged = log.rbegin(); logged != log.rend(); ++logged) {
-    if (const auto* const begun = std::get_if<events::LocalCopyBegun>(&logged->event)) {
-      return begun->step;
-    }
-    if (const auto* const complete = std::get_if<events::LocalCopies>(&logged->event)) {
-      return complete->step;
-    }
-    if (const auto* const restored = std::get_if<events::Restored>(&logged->event)) {
-      return restored->file.ends_with(".part") ? restored->run_calls : std::nullopt;
-    }
-    if (std::holds_alternative<events::SaveFinished>(logged->event) ||
-        std::holds_alternative<events::Drained>(logged->event)) {
-      return std::nullopt;
+  std::optional<std::uint64_t> newest;
+  for (const core::LoggedEvent& logged : log) {
+    if (const auto* const begun = std::get_if<events::LocalCopyBegun>(&logged.event)) {
+      newest = begun->step;
+    } else if (const auto* const complete = std::get_if<events::LocalCopies>(&logged.event)) {
+      newest = complete->step;
+    } else if (const auto* const restored = std::get_if<events::Restored>(&logged.event)) {
+      newest = restored->file.ends_with(".part") ? restored->run_calls : std::nullopt;
+    } else if (std::holds_alternative<events::SaveFinished>(logged.event) ||
+               std::holds_alternative<events::Drained>(logged.event)) {
+      newest.reset();
     }
   }
-  return std::nullopt;
+  return newest;
 }
 
 /// Where nothing is left of a copy, its files cannot say so.
