@@ -312,7 +312,9 @@ NoticeSources::NoticeSources(const SourceSettings& settings)
 }
 
 void NoticeSources::add(std::unique_ptr<PolledSource> source, milliseconds interval, milliseconds grace) {
-  pollers_.push_back({std::make_unique<Poller>(std::move(source), interval), grace});
+  Watched& added = pollers_.emplace_back();
+  added.poller = std::make_unique<Poller>(std::move(source), interval);
+  added.grace = grace;
 }
 
 std::optional<LocalNotice> NoticeSources::signal_notice() const {

@@ -126,7 +126,7 @@ class NoticeSources {
   const std::chrono::milliseconds signal_grace_;
   struct Watched {
     std::unique_ptr<Poller> poller;
-    std::chrono::milliseconds grace;  ///< from its notice to the kill
+    std::chrono::milliseconds grace{};  ///< from its notice to the kill
   };
   std::vector<Watched> pollers_;
 };
