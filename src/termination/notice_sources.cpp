@@ -312,8 +312,9 @@ NoticeSources::NoticeSources(const SourceSettings& settings)
 }
 
 void NoticeSources::add(std::unique_ptr<PolledSource> source, milliseconds interval, milliseconds grace) {
+  auto poller = std::make_unique<Poller>(std::move(source), interval);  // throws where there is no thread
   Watched& added = pollers_.emplace_back();
-  added.poller = std::make_unique<Poller>(std::move(source), interval);
+  added.poller = std::move(poller);
   added.grace = grace;
 }
 
