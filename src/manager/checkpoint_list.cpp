@@ -283,9 +283,13 @@ std::optional<DirectoryRecord> read_directory_record(const core::Directory& dire
   return record;
 }
 
-void settle_commits(const core::Directory& directory, bool durable) {
-  if (auto record = read_raw_record(directory); record && settle_commits(*record, directory)) {
-    write_directory_record(directory, *record, durable);
+void settle_commits(const core::Directory& directory, bool durable) noexcept {
+  try {
+    if (auto record = read_raw_record(directory); record && settle_commits(*record, directory)) {
+      write_directory_record(directory, *record, durable);
+    }
+  } catch (const std::exception& error) {
+    core::log::warning("the end of a commit is not written: {}", error.what());
   }
 }
 

@@ -178,8 +178,8 @@ std::optional<DirectoryRecord> read_directory_record(const core::Directory& dire
 void write_directory_record(const core::Directory& directory, const DirectoryRecord& record, bool durable);
 
 /// Writes what reading has decided on a launch that ended in the middle of a commit, before its staged file is removed.
-/// @throws StorageError
-void settle_commits(const core::Directory& directory, bool durable);
+/// A full disk is no reason not to start: then a warning says that it is not written.
+void settle_commits(const core::Directory& directory, bool durable) noexcept;
 
 // The checkpoints in a directory, for those who only look: without the lock, and without ranks.
 

@@ -106,7 +106,8 @@ std::optional<std::uint64_t> newest_copy_in(const std::vector<core::LoggedEvent>
     } else if (const auto* const restored = std::get_if<events::Restored>(&logged.event)) {
       newest = restored->file.ends_with(".part") ? restored->run_calls : std::nullopt;
     } else if (std::holds_alternative<events::SaveFinished>(logged.event) ||
-               std::holds_alternative<events::Drained>(logged.event)) {
+               std::holds_alternative<events::Drained>(logged.event) ||
+               std::holds_alternative<events::Finished>(logged.event)) {  // it gives its copies back
       newest.reset();
     }
   }

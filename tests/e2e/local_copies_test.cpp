@@ -68,6 +68,18 @@ TEST_F(LocalCopies, ARunThatEndsBeforeItHasTakenOneGivesBackThoseOfTheRunBefore)
   EXPECT_TRUE(fs::is_empty(local_.path()));
 }
 
+/// It has given them back, and no checkpoint is newer.
+TEST_F(LocalCopies, OfARunThatHasFinishedAreNotMissed) {
+  Environment environment = with_local_copies();
+  environment["REPRIEVE_TERMINATION_SAVE_AT_FINISH"] = "false";
+  for (const int life : {1, 2}) {
+    Mpirun job({.ranks = 2, .arguments = heat(checkpoints_, {.step_delay_ms = 1}), .environment = environment});
+    EXPECT_EQ(job.wait(kHang), 0) << job.err();
+    EXPECT_GE(events("local_copy_begun").size(), life);
+    EXPECT_THAT(job.err(), Not(HasSubstr("took a node-local copy")));
+  }
+}
+
 TEST_F(LocalCopies, AnotherUserIsToldThatTheToolWouldFindNothing) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "needs root, to give a directory away";
