@@ -221,6 +221,11 @@ TEST(Verdict, FailureNeverLooksLikeSuccessOrLikeASave) {
   EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kError}), 0).exit_code, 1);
   EXPECT_EQ(judge(progress_of({kStartEvent, kReady}), 43).exit_code, 1);
   EXPECT_EQ(judge(progress_of({}), 42).exit_code, 1);
+  EXPECT_EQ(progress_of({}).restart_code(), 42);
+  ::setenv("REPRIEVE_PLATFORM", "sge", 1);
+  EXPECT_EQ(progress_of({}).restart_code(), 99) << "no rank was there to report it";
+  EXPECT_EQ(progress_of({kReady}).restart_code(), 43);
+  ::unsetenv("REPRIEVE_PLATFORM");
   EXPECT_EQ(judge(progress_of({kStartEvent, kReady}), 7).exit_code, 7);
   EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kFinished}), 7).exit_code, 7);
 }

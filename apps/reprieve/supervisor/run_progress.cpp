@@ -9,6 +9,7 @@
 
 #include "core/log.hpp"
 #include "core/values.hpp"
+#include "reprieve/error.hpp"
 #include "termination/platform.hpp"
 #include "termination/signal_flag.hpp"
 
@@ -312,13 +313,27 @@ bool RunProgress::progressed() const {
   return std::ranges::any_of(chiefs_, has_progressed, core::kMapped);
 }
 
+namespace {
+
+/// Where no rank has reported its own: what the batch system takes as "start me again".
+int restart_code_here() {
+  try {
+    const auto found = termination::platform_in_environment(termination::environment_variable);
+    return found ? termination::traits_of(found->platform).restart_code : termination::kRestartCode;
+  } catch (const ConfigError&) {
+    return termination::kRestartCode;  // the ranks report it
+  }
+}
+
+}  // namespace
+
 int RunProgress::restart_code() const {
   for (const auto& [record, chief] : chiefs_) {
     if (chief.restart_code != 0) {
       return chief.restart_code;
     }
   }
-  return termination::kRestartCode;
+  return restart_code_here();
 }
 
 std::vector<std::filesystem::path> RunProgress::directories() const {
