@@ -66,7 +66,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       log_(manager.impl()),
       dry_run_(manager.impl().drill, log_),
       news_(manager.impl().drill.has_value(), log_),
-      notices_(comm_, handler::sources_of(comm_, config, runtime_info_, manager.directory()), dry_run_),
+      notices_(comm_, handler::sources_of(comm_, config, runtime_info_, manager.directory())),
       policy_({config.save_every_steps, config.grace_margin}),
       saver_(comm_, manager, config.save_fn && config.save_fn_mode == SaveFnMode::instead,
              [this](const SaveReport& report) { note_commit(report); }),
@@ -106,7 +106,9 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
     handler::remove_error_report(manager.impl().directory.place());
     warn_if_earlier_saves_do_not_fit();
   }
-  dry_run_.begin(comm_.is_chief());
+  if (dry_run_.leaves_at_once()) {
+    give_notice("drill", "dry run of a restart");
+  }
   worker_lock_ = handler::record_workers(comm_, manager.directory());
   saver_.start_clock();
   local_copy_time_ = Clock::now();
@@ -415,6 +417,13 @@ bool PreemptionCheckpointHandler::Impl::periodic_save_is_due() const {
 /// Inside of a scope that saves at its end the state may be in pieces: the end of the scope does it.
 bool PreemptionCheckpointHandler::Impl::dry_run_is_due() const {
   return dry_run_.is_due(run_calls) && patient_scopes == 0 && !notices_.agreed();
+}
+
+/// Rank 0 has it, and the others hear of it as of any other.
+void PreemptionCheckpointHandler::Impl::give_notice(const char* source, const char* message) {
+  if (comm_.is_chief()) {
+    notices_.give(source, message);
+  }
 }
 
 void PreemptionCheckpointHandler::Impl::plan_periodic_save() {

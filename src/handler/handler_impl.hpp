@@ -124,7 +124,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   CheckpointManager& manager;
   std::optional<CheckpointInfo> restored;
   std::optional<std::uint64_t> already_finished;  ///< at that step, by an earlier run
-  bool told = false;                              ///< the program has asked for a notice, and there was one
+  bool has_heard = false;                         ///< the program has asked for a notice, and there was one
   std::uint64_t run_calls = 0;
   bool uses_run = false;
   bool counts_boundaries = false;  ///< save_checkpoint_if_preempted was called, and counts
@@ -165,6 +165,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> next_save_by_time() const;
   [[nodiscard]] bool periodic_save_is_due() const;
   [[nodiscard]] bool dry_run_is_due() const;
+  void give_notice(const char* source, const char* message);
   void plan_periodic_save();
   /// Memory that runs out in a check does so on this rank alone: the others get it as the error of a failed step.
   template <class Check>
@@ -200,7 +201,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void or_put_off(SaveReason::Kind reason, Save && save);
   void put_off(const StorageError& error);
   void note_commit(const SaveReport& report);
-  void tell_interval(const SaveReport& report) const;
+  void report_interval(const SaveReport& report) const;
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
   void warn_if_earlier_saves_do_not_fit() const;
   void report_longest_step();

@@ -35,8 +35,10 @@ constexpr auto fields_of(const SharedNotice*) {
 
 }  // namespace
 
-std::optional<termination::LocalNotice> Notices::own() const {
-  return dry_run_.notice() ? dry_run_.notice() : sources_.current();
+std::optional<termination::LocalNotice> Notices::own() const { return given_ ? given_ : sources_.current(); }
+
+void Notices::give(std::string source, std::string message) {
+  given_ = termination::LocalNotice{std::move(source), std::move(message), Clock::now(), std::nullopt};
 }
 
 Clock::time_point Notices::deadline_of(const termination::LocalNotice& notice) {
@@ -132,7 +134,7 @@ void Notices::report_wait(std::int64_t boundaries_left) {
 }
 
 void Notices::saved() {
-  dry_run_.end_notice();
+  given_.reset();
   sources_.saved();
 }
 

@@ -20,10 +20,11 @@ namespace reprieve::handler {
 /// Not thread-safe but for `has_news` and `stands`.
 class Notices {
  public:
-  Notices(cluster::Communicator& comm, const termination::SourceSettings& settings, DryRun& dry_run)
-      : comm_(comm), sources_(settings), dry_run_(dry_run) {}
+  Notices(cluster::Communicator& comm, const termination::SourceSettings& settings) : comm_(comm), sources_(settings) {}
 
   // What this rank knows.
+  /// From now on it has a notice that comes from no source: until `saved`, or for the life of a rank that leaves.
+  void give(std::string source, std::string message);
   /// Its notice, if it has one.
   [[nodiscard]] std::optional<termination::LocalNotice> own() const;
   /// Whether it may have one. Cost: a few loads.
@@ -84,7 +85,7 @@ class Notices {
 
   cluster::Communicator& comm_;
   termination::NoticeSources sources_;
-  DryRun& dry_run_;
+  std::optional<termination::LocalNotice> given_;
   std::atomic<bool> hinted_{false};                     ///< and nothing is saved for it yet
   std::atomic<Ticks> sent_deadline_{kNothingReported};  ///< of this rank's notice, as the others know it
   std::optional<TerminationNotice> agreed_;

@@ -85,18 +85,6 @@ DryRun::DryRun(std::optional<core::DrillOrders> orders, RunLog& log) : orders_(s
   }
 }
 
-void DryRun::begin(bool is_chief) {
-  if (orders_ && orders_->leave_at_once) {
-    give_notice(is_chief, "dry run of a restart");
-  }
-}
-
-void DryRun::give_notice(bool is_chief, const char* message, const char* source) {
-  if (is_chief) {
-    notice_ = termination::LocalNotice{source, message, Clock::now(), std::nullopt};
-  }
-}
-
 /// At the end of the program there will be no later step: there is nothing more to wait for.
 DryRun::Action DryRun::take_duty(std::uint64_t run_calls, bool is_last) noexcept {
   const Action duty{run_calls >= save_at_, leave_at_ != kNever && (is_last || run_calls >= leave_at_)};

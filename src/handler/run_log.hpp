@@ -51,18 +51,11 @@ class RunLog {
 
 class DryRun {
  public:
-  using Clock = std::chrono::steady_clock;
-
   /// @param orders  of the drill, if this is one
   DryRun(std::optional<core::DrillOrders> orders, RunLog& log);
 
-  /// The handler is ready. Where a restart is tried in a dry run, rank 0 has a notice from now on.
-  void begin(bool is_chief);
-  [[nodiscard]] const std::optional<termination::LocalNotice>& notice() const noexcept { return notice_; }
-  /// Rank 0 has a notice from now on.
-  void give_notice(bool is_chief, const char* message, const char* source = "drill");
-  /// The state is saved, and the rank leaves.
-  void end_notice() noexcept { notice_.reset(); }
+  /// Where a restart is tried in a dry run, rank 0 has a notice as soon as the handler is ready.
+  [[nodiscard]] bool leaves_at_once() const noexcept { return orders_ && orders_->leave_at_once; }
 
   /// The order of the drill for a step boundary.
   struct Action {
@@ -86,7 +79,6 @@ class DryRun {
   std::uint64_t save_at_ = kNever;   ///< not yet done
   std::uint64_t leave_at_ = kNever;  ///< the same
   RunLog& log_;
-  std::optional<termination::LocalNotice> notice_;
 };
 
 }  // namespace reprieve::handler

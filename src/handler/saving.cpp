@@ -314,14 +314,14 @@ void PreemptionCheckpointHandler::Impl::note_commit(const SaveReport& report) {
         const bool is_first = !policy_.save_time_is_known();
         policy_.note_save(Seconds(report.seconds), Seconds(report.blocked_seconds));
         if (is_first && comm_.is_chief()) {
-          tell_interval(report);
+          report_interval(report);
           warn_if_save_does_not_fit(Seconds(report.seconds), "the first save");
         }
       },
       "taking note of a save");
 }
 
-void PreemptionCheckpointHandler::Impl::tell_interval(const SaveReport& report) const {
+void PreemptionCheckpointHandler::Impl::report_interval(const SaveReport& report) const {
   if (saves_automatically() && !notices_.agreed()) {
     core::log::info(
         "periodic saves: one every {} from now on, since a save costs {} (for a failure every {} h, and at most "
@@ -363,7 +363,7 @@ void PreemptionCheckpointHandler::Impl::act_in_dry_run(bool is_last, const std::
   }
   if (duty.leave) {
     policy_.drop_decision();
-    dry_run_.give_notice(comm_.is_chief(), "end of a replay");
+    give_notice("drill", "end of a replay");
     learn_notice(0);
     save_for_preemption(true, save_fn_args);
   }
@@ -511,7 +511,7 @@ void PreemptionCheckpointHandler::Impl::act_on_notice_at_end(bool is_last) {
     return;
   }
   if (is_last && !notices_.agreed() && another_handler_has_left()) {
-    dry_run_.give_notice(comm_.is_chief(), "it has saved, and the program leaves", "another handler");
+    give_notice("another handler", "it has saved, and the program leaves");
     learn_notice(0);
     save_for_preemption(true, {});
   } else if (is_last && notices_.agreed() && left_loop_for_notice()) {
@@ -526,7 +526,7 @@ void PreemptionCheckpointHandler::Impl::act_on_notice_at_end(bool is_last) {
 /// A program that has heard of a notice may have ended its loop early.
 bool PreemptionCheckpointHandler::Impl::left_loop_for_notice() {
   const bool is_complete = config.total_steps > 0 && run_calls >= config.total_steps;
-  return !is_complete && comm_.max(told ? 1 : 0, "finishing") > 0;
+  return !is_complete && comm_.max(has_heard ? 1 : 0, "finishing") > 0;
 }
 
 bool PreemptionCheckpointHandler::Impl::another_handler_has_left() {

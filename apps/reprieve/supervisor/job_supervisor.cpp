@@ -149,7 +149,7 @@ class JobSupervisor {
     }
     adopt_orphans();
     if (settings_.slurm) {
-      hear_of_parents_death();
+      signal_at_parents_death();
       slurm_ = std::make_unique<SlurmClient>(settings_.slurm->job_id, settings_.slurm->poll, settings_.lead);
     }
     read_hosts();

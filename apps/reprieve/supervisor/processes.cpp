@@ -249,7 +249,7 @@ bool has_children() {
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-void hear_of_parents_death() {
+void signal_at_parents_death() {
   if (::prctl(PR_SET_PDEATHSIG, SIGUSR1) != 0) {
     fail("ask for the death of the parent");
   }

@@ -61,7 +61,7 @@ bool has_children();
 void adopt_orphans();
 
 /// From now on this process gets SIGUSR1 when its parent dies. @throws Error if the kernel refuses
-void hear_of_parents_death();
+void signal_at_parents_death();
 
 /// A process as /proc shows it.
 struct ProcessInfo {
