@@ -48,17 +48,13 @@ bool is_file(const core::Directory& place, const core::DirectoryEntry& entry, in
 
 }  // namespace
 
-CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const storage::FileMetadata& metadata) {
+CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const storage::FileMetadata& metadata,
+                         std::optional<std::uint64_t> size_bytes) {
   std::error_code error;
-  const auto size = fs::file_size(file, error);
+  const auto size = size_bytes ? *size_bytes : fs::file_size(file, error);
   if (error) {
     throw storage::storage_error("look at", file, error.value());
   }
-  return make_info(file, number, metadata, size);
-}
-
-CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const storage::FileMetadata& metadata,
-                         std::uint64_t size_bytes) {
   CheckpointInfo info;
   info.path = file;
   info.number = number;
@@ -70,7 +66,7 @@ CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const stora
   }
   info.world_size = metadata.world_size;
   info.time = std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
-  info.size_bytes = size_bytes;
+  info.size_bytes = size;
   info.reason = metadata.reason;
   if (metadata.has_files) {
     info.files_directory = fs::path(file).replace_extension(kFilesSuffix);
@@ -195,19 +191,17 @@ std::optional<CheckpointInfo> CheckpointDirectory::info(std::uint64_t number) {
     return std::nullopt;
   }
   const auto known = known_.find(number);
-  if (known != known_.end() && known->second.inode == status.st_ino && known->second.size == status.st_size &&
-      known->second.modified.tv_sec == status.st_mtim.tv_sec &&
-      known->second.modified.tv_nsec == status.st_mtim.tv_nsec) {
+  if (known != known_.end() && known->second.is(status)) {
     return known->second.info;
   }
-  Known read{status.st_ino, status.st_size, status.st_mtim, std::nullopt};
+  Known read{{status}};
   try {
     read.info = make_info(path, number, storage::read_metadata(path));
-  } catch (const StorageError& error) {  // may pass, so it is not remembered
-    core::log::warning("{} left out: {}", path.string(), error.what());
-    return std::nullopt;
   } catch (const Error& error) {
     core::log::warning("{} left out: {}", path.string(), error.what());
+    if (dynamic_cast<const StorageError*>(&error) != nullptr) {
+      return std::nullopt;  // may pass, so it is not remembered
+    }
   }
   return known_.insert_or_assign(number, std::move(read)).first->second.info;
 }
@@ -245,8 +239,8 @@ std::uint64_t CheckpointDirectory::free_number(std::uint64_t wanted, bool may_re
 void CheckpointDirectory::remember(std::uint64_t number, const storage::FileMetadata& metadata) {
   struct stat status = {};
   if (place().look_through(file_name(number), status) == 0) {
-    known_[number] = {status.st_ino, status.st_size, status.st_mtim, make_info(file(number), number, metadata)};
-    committed_[number] = Left::as(status, metadata.identity ? metadata.identity->save : 0);
+    known_[number] = {{status}, make_info(file(number), number, metadata)};
+    committed_[number] = {{status}, metadata.identity ? metadata.identity->save : 0};
   }
 }
 
@@ -254,7 +248,7 @@ void CheckpointDirectory::remember(std::uint64_t number, const storage::FileMeta
 bool CheckpointDirectory::lacks_room() const {
   off_t largest = 0;
   for (const auto& [number, known] : known_) {
-    largest = std::max(largest, known.size);
+    largest = std::max(largest, known.status.st_size);
   }
   return place().available_bytes().value_or(UINT64_MAX) < static_cast<std::uint64_t>(largest);
 }
@@ -528,15 +522,15 @@ bool CheckpointDirectory::make_recycled(std::uint64_t number) {
   return true;
 }
 
-bool CheckpointDirectory::Left::is(const struct stat& status) const {
-  return inode == status.st_ino && modified.tv_sec == status.st_mtim.tv_sec &&
-         modified.tv_nsec == status.st_mtim.tv_nsec;
+bool CheckpointDirectory::Stamp::is(const struct stat& other) const {
+  return status.st_ino == other.st_ino && status.st_size == other.st_size &&
+         status.st_mtim.tv_sec == other.st_mtim.tv_sec && status.st_mtim.tv_nsec == other.st_mtim.tv_nsec;
 }
 
 /// Its data are those of that save. To be called after all that changes the file.
 void CheckpointDirectory::note_recycled(std::uint64_t save) {
   const auto status = place().look(kRecycledName);
-  recycled_left_ = status ? std::optional(Left::as(*status, save)) : std::nullopt;
+  recycled_left_ = status ? std::optional(Left{{*status}, save}) : std::nullopt;
 }
 
 /// The save whose data the recycled file holds; 0: not known.
@@ -545,18 +539,18 @@ std::uint64_t CheckpointDirectory::recycled_left_by() const {
   return status && recycled_left_ && recycled_left_->is(*status) ? recycled_left_->save : 0;
 }
 
-std::optional<CheckpointDirectory::RecycledFile> CheckpointDirectory::take_recycled(StagedName staged) {
+std::optional<std::uint64_t> CheckpointDirectory::take_recycled(StagedName staged) {
   if (!place().contains(kRecycledName)) {
     return std::nullopt;
   }
   try {
-    const RecycledFile recycled_file{recycled_left_by()};
+    const std::uint64_t left_by = recycled_left_by();
     const storage::PosixFile opened = storage::PosixFile::open_to_write(recycled());
     if (!opened.is_shared()) {
       storage::void_commit_record(opened);
       place().rename(kRecycledName, open_staging(), staged_name(staged, kCheckpointSuffix));
       core::failpoint("save.recycled_taken");
-      return recycled_file;
+      return left_by;
     }
   } catch (const StorageError& error) {
     core::log::warning("{} cannot be used: {}", recycled().string(), error.what());

@@ -4,10 +4,9 @@
 /// @file
 /// The content of a checkpoint directory, as rank 0 sees and changes it. No MPI.
 
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include <cstdint>
-#include <ctime>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -32,12 +31,10 @@ inline constexpr const char* kLockName = ".reprieve.lock";
 using core::kEventLogName;
 
 /// The information about one checkpoint, from its metadata and its file.
+/// @param size_bytes  nothing: that of the file, looked at now
 /// @throws StorageError if the file cannot be read
-CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number,
-                         const storage::FileMetadata& metadata);
-/// The same where the size is known.
 CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number, const storage::FileMetadata& metadata,
-                         std::uint64_t size_bytes);
+                         std::optional<std::uint64_t> size_bytes = {});
 
 /// Paths are valid on every rank, and are for messages and for the program; all work is done below the directory that
 /// was opened. The members that read or change the directory are for rank 0, under the lock.
@@ -100,14 +97,10 @@ class CheckpointDirectory {
   [[nodiscard]] bool keep_staged_files(StagedName staged) const;
 
   [[nodiscard]] core::FileAddress recycled() const;
-  struct RecycledFile {
-    /// The save whose data it still holds, if this object has seen its commit and nobody has written to the file
-    /// since; 0: not known.
-    std::uint64_t left_by_save = 0;
-  };
   /// Makes the recycled file, if there is one that can be used, the staged file of a save. Nothing if there is none.
-  /// @throws StorageError if it may be a checkpoint
-  std::optional<RecycledFile> take_recycled(StagedName staged);
+  /// Returns the save whose data it still holds, if this object has seen its commit and nobody has written to the file
+  /// since; 0: not known. @throws StorageError if it may be a checkpoint
+  std::optional<std::uint64_t> take_recycled(StagedName staged);
   /// Makes a recycled file of that size, with its space taken. One that is there is made larger if need be. The staging
   /// directory, which takes space too, is there from now on, up to `release_reserve`.
   /// @throws StorageError
@@ -152,22 +145,18 @@ class CheckpointDirectory {
                                     Retirement retirement);
 
  private:
-  struct Known {
-    ino_t inode = 0;
-    off_t size = 0;
-    timespec modified = {};
-    std::optional<CheckpointInfo> info;  ///< nothing if the file is corrupt
+  /// A file as it was when it was looked at.
+  struct Stamp {
+    struct stat status = {};
+
+    [[nodiscard]] bool is(const struct stat& other) const;
+  };
+  struct Known : Stamp {
+    std::optional<CheckpointInfo> info{};  ///< nothing if the file is corrupt
   };
   /// A file as this object left it, and what it holds.
-  struct Left {
-    ino_t inode = 0;
-    timespec modified = {};
+  struct Left : Stamp {
     std::uint64_t save = 0;
-
-    [[nodiscard]] static Left as(const struct stat& status, std::uint64_t save) {
-      return {status.st_ino, status.st_mtim, save};
-    }
-    [[nodiscard]] bool is(const struct stat& status) const;
   };
 
   [[nodiscard]] const std::shared_ptr<const core::Directory>& shared_place() const;

@@ -204,7 +204,7 @@ void Save::lay_out() {
   metadata.reason = request_.reason;
   metadata.has_files = has_files_;
   const ManagerOptions& options = manager_.options;
-  std::optional<CheckpointDirectory::RecycledFile> spare;
+  std::optional<std::uint64_t> spare;  // the save that has left it
   manager_.comm.on_chief(
       [&] {
         if (options.recycle || options.reserve) {
@@ -214,8 +214,7 @@ void Save::lay_out() {
       step("taking the recycled file"));
   writer_ = std::make_shared<storage::CheckpointWriter>(
       manager_.comm, manager_.directory.staged_file(staged_),
-      storage::WriteOptions{options.writer, options.durable, options.io, spare.has_value(),
-                            spare ? spare->left_by_save : 0, save_,
+      storage::WriteOptions{options.writer, options.durable, options.io, spare.has_value(), spare.value_or(0), save_,
                             !std::exchange(manager_.has_compared_replicated, true)},
       manager_.layout);
   writer_->plan(manager_.checkpoint.registry(), metadata);

@@ -59,6 +59,52 @@ std::span<const std::byte> bytes_of(const std::string& name, ValueAccess& value)
   }
 }
 
+using Texts = std::vector<std::string>;
+
+constexpr ElementType kBytes{ElementClass::opaque, 1};
+constexpr ElementType kText{ElementClass::text, 1};
+
+/// A text of one byte is a part of a text: the elements of an array have at least two.
+constexpr std::uint64_t kLeastLength = 2;
+constexpr std::uint64_t kMostLength = std::uint64_t{1} << 20U;
+/// How much larger an array may be than the texts themselves.
+constexpr std::uint64_t kMostGrowth = 4;
+constexpr std::uint64_t kRoomInAnyCase = std::uint64_t{64} << 10U;
+
+/// From the bytes of a value in memory.
+Texts texts_in(ElementType type, std::span<const std::byte> bytes) {
+  if (type == kText) {
+    return {core::to_text(bytes)};
+  }
+  Texts texts;
+  Serializer<Texts>::load(texts, bytes);
+  return texts;
+}
+
+/// Whether a value is a text, or a list of texts, that may become an array.
+bool may_be_texts(const state::Variable& variable) {
+  const ValueAccess& value = *variable.value;
+  const bool is_text_of_rank =
+      variable.distribution == state::Distribution::per_rank && value.type() == kText && value.resizable();
+  return is_text_of_rank || value.is_text_list();
+}
+
+/// What an array of the texts of a value would need. Nothing for values that are no texts, or that no array can hold.
+std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes) {
+  if (!may_be_texts(variable)) {
+    return std::nullopt;
+  }
+  const Texts texts = texts_in(variable.value->type(), bytes);
+  TextLengths lengths{texts.size(), 0};
+  for (const std::string& text : texts) {
+    if (text.ends_with('\0')) {
+      return std::nullopt;
+    }
+    lengths.longest = std::max<std::uint64_t>(lengths.longest, text.size());
+  }
+  return lengths;
+}
+
 LocalVariable collect_value(const std::string& name, const state::Variable& variable, const devices::Spaces& spaces) {
   ValueAccess& value = *variable.value;
   const ElementType type = value.type();
@@ -162,6 +208,23 @@ void decode_numbers(Decoder& message, Description& description) {
   }
 }
 
+/// Adds the next rank's numbers in @p message to @p numbers, for a variable with the facts of @p chiefs: the number of
+/// its boxes, then the offset and extent of each; or the shape of its value; for texts their number and the length of
+/// the longest.
+void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers) {
+  const std::size_t dimensions = chiefs.shape.size();
+  if (chiefs.distribution == Distribution::distributed) {
+    numbers.push_back(message.word());
+    message.plain_words(numbers.back() * 2 * dimensions, numbers);
+  }
+  if (chiefs.distribution == Distribution::per_rank) {
+    message.plain_words(dimensions, numbers);
+  }
+  if (chiefs.texts) {
+    message.plain_words(2, numbers);
+  }
+}
+
 const Description& description_of(const Description& description) { return description; }
 const Description& description_of(const LocalVariable& variable) { return variable.description; }
 
@@ -177,28 +240,6 @@ DescriptionMessage encode_all(std::span<const Variable> variables) {
     encode_numbers(description_of(variable), numbers);
   }
   return {facts.take(), numbers.take()};
-}
-
-using Texts = std::vector<std::string>;
-
-constexpr ElementType kBytes{ElementClass::opaque, 1};
-constexpr ElementType kText{ElementClass::text, 1};
-
-/// A text of one byte is a part of a text: the elements of an array have at least two.
-constexpr std::uint64_t kLeastLength = 2;
-constexpr std::uint64_t kMostLength = std::uint64_t{1} << 20U;
-/// How much larger an array may be than the texts themselves.
-constexpr std::uint64_t kMostGrowth = 4;
-constexpr std::uint64_t kRoomInAnyCase = std::uint64_t{64} << 10U;
-
-/// From the bytes of a value in memory.
-Texts texts_in(ElementType type, std::span<const std::byte> bytes) {
-  if (type == kText) {
-    return {core::to_text(bytes)};
-  }
-  Texts texts;
-  Serializer<Texts>::load(texts, bytes);
-  return texts;
 }
 
 /// What an array of all texts of a variable would need.
@@ -361,20 +402,6 @@ std::vector<Description> decode_descriptions(std::span<const std::byte> facts, s
   return descriptions;
 }
 
-void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers) {
-  const std::size_t dimensions = chiefs.shape.size();
-  if (chiefs.distribution == Distribution::distributed) {
-    numbers.push_back(message.word());
-    message.plain_words(numbers.back() * 2 * dimensions, numbers);
-  }
-  if (chiefs.distribution == Distribution::per_rank) {
-    message.plain_words(dimensions, numbers);
-  }
-  if (chiefs.texts) {
-    message.plain_words(2, numbers);
-  }
-}
-
 std::vector<Box> GatheredVariable::boxes() const {
   std::vector<Box> boxes;
   for_each_box([&](std::size_t, std::span<const std::uint64_t> offset, std::span<const std::uint64_t> extent) {
@@ -402,28 +429,6 @@ Gathered gather_numbers(std::vector<Description> chiefs, std::vector<Description
     }
   }
   return all;
-}
-
-bool may_be_texts(const state::Variable& variable) {
-  const ValueAccess& value = *variable.value;
-  const bool is_text_of_rank =
-      variable.distribution == Distribution::per_rank && value.type() == kText && value.resizable();
-  return is_text_of_rank || value.is_text_list();
-}
-
-std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes) {
-  if (!may_be_texts(variable)) {
-    return std::nullopt;
-  }
-  const Texts texts = texts_in(variable.value->type(), bytes);
-  TextLengths lengths{texts.size(), 0};
-  for (const std::string& text : texts) {
-    if (text.ends_with('\0')) {
-      return std::nullopt;
-    }
-    lengths.longest = std::max<std::uint64_t>(lengths.longest, text.size());
-  }
-  return lengths;
 }
 
 void arrange_texts(Gathered& all) {

@@ -4,10 +4,8 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <new>
@@ -79,25 +77,14 @@ struct PartCommitRecord {
   GuardedRegion tables;
 };
 
-constexpr std::size_t kPartCommitWords = kCommitRecordBytes / sizeof(std::uint64_t);
-using PartCommitWords = std::array<std::uint64_t, kPartCommitWords>;
-
-std::uint64_t digest_of(const PartCommitWords& words) {
-  return xxh3(std::as_bytes(std::span(words).first(kPartCommitWords - 1)));
-}
-
 void write_part_commit_record(const PosixFile& file, const PartCommitRecord& commit_record) {
-  PartCommitWords words = {kPartMagic,
-                           kPartVersion,
-                           commit_record.data_bytes,
-                           commit_record.head.region.offset,
-                           commit_record.head.region.size,
-                           commit_record.head.digest,
-                           commit_record.tables.region.offset,
-                           commit_record.tables.region.size,
-                           commit_record.tables.digest};
-  words.back() = digest_of(words);
-  file.write_all(std::as_bytes(std::span(words)), 0);
+  CommitWords words = {};
+  words[0] = kPartMagic;
+  words[1] = kPartVersion;
+  words[2] = commit_record.data_bytes;
+  words.put(3, commit_record.head);
+  words.put(6, commit_record.tables);
+  words.write_to(file);
 }
 
 [[noreturn]] void reject(const PosixFile& file, const char* why) {
@@ -105,19 +92,19 @@ void write_part_commit_record(const PosixFile& file, const PartCommitRecord& com
 }
 
 PartCommitRecord read_part_commit_record(const PosixFile& file) {
-  PartCommitWords words = {};
+  CommitWords words = {};
   const std::uint64_t size = file.size();
   if (size < kCommitRecordBytes) {
     reject(file, "not a complete part of a node-local copy");
   }
   file.read_all(std::as_writable_bytes(std::span(words)), 0);
-  if (words[0] != kPartMagic || words.back() != digest_of(words)) {
+  if (words[0] != kPartMagic || !words.is_intact()) {
     reject(file, "not a complete part of a node-local copy");
   }
   if (words[1] != kPartVersion) {
     reject(file, "a part of a node-local copy that another version of this library made");
   }
-  PartCommitRecord commit_record{words[2], {{words[3], words[4]}, words[5]}, {{words[6], words[7]}, words[8]}};
+  PartCommitRecord commit_record{words[2], words.get(3), words.get(6)};
   const auto lies_inside = [&](const Region& region, std::uint64_t most) {
     return region.size <= most && region.offset <= size && region.size <= size - region.offset;
   };
@@ -338,14 +325,6 @@ core::Mapping Part::data() const { return read_range(file_, kPartDataOffset, sta
 
 PartSlot::PartSlot(const core::Directory& directory, const std::string& name)
     : file_(make_part_file(directory, name)), in_memory_(file_.is_in_memory()) {}
-
-bool PartSlot::has_name() const {
-  struct stat found = {};
-  if (::fstat(file_.descriptor(), &found) != 0) {
-    throw core::storage_error("look at", file_.path(), errno);
-  }
-  return found.st_nlink > 0;
-}
 
 /// Of a file in memory the space is taken before it is mapped: a write to a page that the system cannot give would end
 /// the process.

@@ -134,7 +134,7 @@ class PartSlot {
   PartSlot(const core::Directory& directory, const std::string& name);
 
   /// Whether its file can be found by a name. @throws StorageError
-  [[nodiscard]] bool has_name() const;
+  [[nodiscard]] bool has_name() const { return file_.status().st_nlink > 0; }
 
   /// What it has for data. More is taken by `copy`.
   [[nodiscard]] std::size_t capacity() const noexcept { return memory_.bytes().size(); }

@@ -51,6 +51,13 @@ std::string hdf5_version() {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
+/// As they are at run time. @throws MpiError, StorageError
+void fill_versions(FileMetadata& metadata) {
+  metadata.library_version = REPRIEVE_VERSION;
+  metadata.mpi_version = mpi_version();
+  metadata.hdf5_version = hdf5_version();
+}
+
 using Distribution = state::Distribution;
 
 constexpr std::size_t kMostBytesOfOne = std::size_t{4} << 20U;
@@ -106,12 +113,6 @@ std::vector<std::string> names_of_others(const std::vector<LocalVariable>& varia
 }
 
 }  // namespace
-
-void fill_versions(FileMetadata& metadata) {
-  metadata.library_version = REPRIEVE_VERSION;
-  metadata.mpi_version = mpi_version();
-  metadata.hdf5_version = hdf5_version();
-}
 
 bool compare_replicated(cluster::Communicator& comm, const std::vector<LocalVariable>& variables,
                         const std::string& what) {
