@@ -55,11 +55,6 @@ std::string read_domains(const std::string& file) {
   return core::Directory::open(path.parent_path()).read_text(path.filename().string(), kMostDomainBytes);
 }
 
-std::int64_t now_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 bool is_first_of_host(const cluster::Communicator& comm) {
@@ -262,7 +257,7 @@ storage::FileMetadata LocalCopies::agree_on_metadata(const CheckpointManager::Sa
   storage::FileMetadata metadata;
   const auto agree = [&] {
     metadata.constants = manager_.constants();
-    return Agreed{manager_.choose_number(request), manager_.identity->next_save().save, now_us()};
+    return Agreed{manager_.choose_number(request), manager_.identity->next_save().save, wall_clock_us()};
   };
   std::uint64_t save = 0;
   std::tie(metadata.number, save, metadata.time_us) = manager_.comm.from_chief(agree, kTaking);

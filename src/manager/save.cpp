@@ -70,11 +70,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-std::int64_t wall_clock_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 constexpr const char* kFailed = "the save function failed: ";
 
 /// The user's function, its errors marked as such.
@@ -103,6 +98,11 @@ class InSaveFn {
 };
 
 }  // namespace
+
+std::int64_t wall_clock_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 Save::Save(CheckpointManager::Impl& manager, CheckpointManager::SaveRequest request)
     : manager_(manager),

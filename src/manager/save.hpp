@@ -26,6 +26,9 @@
 
 namespace reprieve::manager {
 
+/// The time of a save or a copy: microseconds since 1970.
+[[nodiscard]] std::int64_t wall_clock_us();
+
 /// From the call to the commit and the clean-up. Nothing is left behind, however it ends. Members are collective unless
 /// they say otherwise, and throw the same on every rank.
 class [[gnu::visibility("hidden")]] Save {
