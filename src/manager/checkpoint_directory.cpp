@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "manager/checkpoint_directory.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <functional>
 #include <limits>
 #include <system_error>
 #include <utility>
 
-#include "core/directory.hpp"
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "manager/directory_lock.hpp"

@@ -23,7 +23,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <tuple>
 #include <utility>
@@ -31,10 +30,8 @@
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "manager/local_transfer.hpp"
 #include "manager/save.hpp"
 #include "reprieve/error.hpp"
-#include "storage/write/checkpoint_writer.hpp"
 
 namespace reprieve::manager {
 

@@ -9,23 +9,13 @@
 #include <system_error>
 #include <utility>
 
-#include "cluster/job_end.hpp"
 #include "core/failpoint.hpp"
-#include "core/log.hpp"
-#include "core/process.hpp"
-#include "core/run_record.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "manager/directory_lock.hpp"
 #include "manager/local_copies.hpp"
-#include "manager/node_directory.hpp"
-#include "manager/opening.hpp"
 #include "manager/restore_fallback.hpp"
-#include "manager/run_identity.hpp"
 #include "manager/save.hpp"
-#include "reprieve/checkpoint_manager.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/version.hpp"
-#include "storage/write/checkpoint_writer.hpp"
 
 namespace reprieve {
 
@@ -292,13 +282,7 @@ SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
   get_ready_to_save();
   note_kind_of(request);
   try {
-    const auto whole = [&] {
-      manager::Save save(*this, request);
-      save.prepare();
-      save.write();
-      return save.finish();
-    };
-    return comm.together(whole, "saving");
+    return comm.together([&] { return manager::save(*this, request); }, "saving");
   } catch (const Error& error) {
     report_failure(request.number, error);
     throw;

@@ -9,8 +9,6 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "cluster/communicator.hpp"

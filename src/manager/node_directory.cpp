@@ -15,14 +15,11 @@
 #include <ctime>
 #include <span>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
-#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/local/part_file.hpp"
 
 namespace reprieve::manager {
 

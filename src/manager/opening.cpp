@@ -4,11 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
 #include <span>
 #include <thread>
 #include <vector>

@@ -7,13 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
-#include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "reprieve/error.hpp"
 
 namespace reprieve::manager {
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "manager/checkpoint_list.hpp"
 #include "storage/read/inspect_file.hpp"
 
 namespace reprieve::manager {

@@ -2,7 +2,6 @@
 #include "storage/format/commit_record.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
