@@ -251,6 +251,8 @@ void check_same_on_all_ranks(cluster::Communicator& comm, const Json& mine, std:
 
 namespace {
 
+/// The name under which the task of a Slurm array is a constant.
+constexpr const char* kArrayTaskName = "slurm array task";
 /// Longer texts are stored and shown as their digest.
 constexpr std::size_t kLongestText = 200;
 constexpr std::size_t kPieceBytes = 1U << 20U;

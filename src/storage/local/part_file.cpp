@@ -11,6 +11,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "core/failpoint.hpp"
@@ -20,50 +21,42 @@
 
 namespace reprieve::storage {
 
-nlohmann::json to_json(const PartName& part) {
-  const LocalCopy& copy = part.copy;
-  nlohmann::json json{{"directory", copy.save.directory_id},
-                      {"run", copy.save.run},
-                      {"save", copy.save.save},
-                      {"launch", copy.launch},
-                      {"key", copy.directory_key},
-                      {"prefix", copy.prefix},
-                      {"number", copy.number},
-                      {"time_us", copy.time_us},
-                      {"ranks", copy.ranks},
-                      {"layout", copy.layout_digest},
-                      {"known_run", copy.known_run},
-                      {"known_save", copy.known_save},
-                      {"rank", part.rank}};
-  if (copy.run_calls) {
-    json["run_calls"] = *copy.run_calls;
-  }
-  return json;
+namespace {
+
+/// Calls @p visit(key, field) for each field that every head has.
+template <class Part, class Visit>
+void for_each_field(Part& part, Visit&& visit) {
+  auto& copy = part.copy;
+  visit("directory", copy.save.directory_id);
+  visit("run", copy.save.run);
+  visit("save", copy.save.save);
+  visit("launch", copy.launch);
+  visit("key", copy.directory_key);
+  visit("prefix", copy.prefix);
+  visit("number", copy.number);
+  visit("time_us", copy.time_us);
+  visit("ranks", copy.ranks);
+  visit("layout", copy.layout_digest);
+  visit("known_run", copy.known_run);
+  visit("known_save", copy.known_save);
+  visit("rank", part.rank);
 }
 
 PartName part_from_json(const nlohmann::json& from) {
-  const auto word = [&](const char* key) { return integer<std::uint64_t>(from.at(key)); };
   PartName part;
-  LocalCopy& copy = part.copy;
-  copy.save = {from.at("directory").get<std::string>(), word("run"), word("save")};
-  copy.launch = from.at("launch");
-  copy.directory_key = word("key");
-  copy.prefix = from.at("prefix").get<std::string>();
-  copy.number = word("number");
-  copy.time_us = integer<std::int64_t>(from.at("time_us"));
-  copy.ranks = integer<int>(from.at("ranks"));
-  copy.layout_digest = word("layout");
-  copy.known_run = word("known_run");
-  copy.known_save = word("known_save");
-  part.rank = integer<int>(from.at("rank"));
+  for_each_field(part, [&]<class T>(const char* key, T& field) {
+    if constexpr (std::is_integral_v<T>) {
+      field = integer<T>(from.at(key));
+    } else {
+      field = from.at(key).get_ref<const T&>();
+    }
+  });
   if (from.contains("run_calls")) {
-    copy.run_calls = word("run_calls");
+    part.copy.run_calls = integer<std::uint64_t>(from.at("run_calls"));
   }
-  require(copy.ranks > 0 && part.rank >= 0 && part.rank < copy.ranks, "a part of an impossible rank");
+  require(part.copy.ranks > 0 && part.rank >= 0 && part.rank < part.copy.ranks, "a part of an impossible rank");
   return part;
 }
-
-namespace {
 
 constexpr std::uint64_t kPartMagic = 0x5452415056525052;  // the bytes "RPRVPART"
 constexpr std::uint64_t kPartVersion = 2;
@@ -279,6 +272,15 @@ std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> dat
 }
 
 }  // namespace
+
+nlohmann::json to_json(const PartName& part) {
+  nlohmann::json json;
+  for_each_field(part, [&](const char* key, const auto& field) { json[key] = field; });
+  if (part.copy.run_calls) {
+    json["run_calls"] = *part.copy.run_calls;
+  }
+  return json;
+}
 
 PosixFile make_part_file(const core::Directory& directory, const std::string& name) {
   remove_if_left(directory, name);

@@ -70,8 +70,6 @@ constexpr auto fields_of(const LocalCopy*) {
 constexpr auto fields_of(const PartName*) { return std::tuple(&PartName::copy, &PartName::rank); }
 
 [[nodiscard]] nlohmann::json to_json(const PartName& part);
-/// @throws CorruptError, nlohmann::json::exception
-[[nodiscard]] PartName part_from_json(const nlohmann::json& from);
 
 /// Where the data of a part begin.
 inline constexpr std::uint64_t kPartDataOffset = kCommitRecordBytes;
