@@ -72,6 +72,13 @@ CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const stora
 CheckpointDirectory::CheckpointDirectory(fs::path path, std::string prefix, bool durable)
     : path_(std::move(path)), prefix_(std::move(prefix)), durable_(durable) {}
 
+CheckpointDirectory::~CheckpointDirectory() {
+  constexpr std::chrono::seconds longest{30};  // a file system that does not answer is left behind
+  if (freeing_) {
+    static_cast<void>(freeing_->wait_for(longest));
+  }
+}
+
 const std::shared_ptr<const core::Directory>& CheckpointDirectory::shared_place() const {
   if (!place_) {
     place_ = std::make_shared<const core::Directory>(core::Directory::open(path_));
@@ -251,7 +258,7 @@ bool CheckpointDirectory::lacks_room() const {
 void CheckpointDirectory::prepare_staging(std::uint64_t number) {
   if (freeing_ && lacks_room()) {
     constexpr std::chrono::seconds longest{2};
-    static_cast<void>(freeing_->task.wait_for(longest));
+    static_cast<void>(freeing_->wait_for(longest));
   }
   struct stat target = {};
   if (place().contains(file_name(number)) &&
@@ -420,18 +427,10 @@ void CheckpointDirectory::take_back(const QuarantinedName& name) {
   make_durable();
 }
 
-CheckpointDirectory::Freeing::Freeing(std::shared_ptr<core::Descriptor> content)
-    : task([owned = std::move(content)] {}) {}  // it goes with the task
-
-CheckpointDirectory::Freeing::~Freeing() {
-  constexpr std::chrono::seconds longest{30};  // a file system that does not answer is left behind
-  static_cast<void>(task.wait_for(longest));
-}
-
 /// The space of a file is freed when it has no name and is closed for the last time. Null while a thread still frees
 /// another file: then the removal of the name frees the space in the calling thread.
 std::shared_ptr<core::Descriptor> CheckpointDirectory::held_open(const std::string& name) const {
-  if (freeing_ && !freeing_->task.done()) {
+  if (freeing_ && !freeing_->done()) {
     return nullptr;
   }
   try {
@@ -446,7 +445,7 @@ void CheckpointDirectory::remove(std::uint64_t number) {
   place().remove_tree(file_name(number));
   core::failpoint("retire.file_removed");
   if (content) {
-    freeing_ = std::make_unique<Freeing>(std::move(content));
+    freeing_.emplace([owned = std::move(content)] {});  // it goes with the task
   }
   remove_files(number);
 }

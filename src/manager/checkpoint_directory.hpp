@@ -41,6 +41,10 @@ CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number
 class CheckpointDirectory {
  public:
   CheckpointDirectory(std::filesystem::path path, std::string prefix, bool durable);
+  /// Waits for the thread that frees a file: nothing continues when a run is over.
+  ~CheckpointDirectory();
+  CheckpointDirectory(const CheckpointDirectory&) = delete;
+  CheckpointDirectory& operator=(const CheckpointDirectory&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::filesystem::path files_directory(std::uint64_t number) const;
@@ -184,15 +188,7 @@ class CheckpointDirectory {
   bool durable_;
   mutable std::shared_ptr<const core::Directory> place_;  ///< null before the first use
   bool keeps_staging_ = false;                            ///< empty, between two saves
-  /// A thread that closes a removed file. The end of its owner waits for it: nothing continues when a run is over.
-  struct Freeing {
-    core::BackgroundTask task;
-    explicit Freeing(std::shared_ptr<core::Descriptor> content);
-    ~Freeing();
-    Freeing(const Freeing&) = delete;
-    Freeing& operator=(const Freeing&) = delete;
-  };
-  std::unique_ptr<Freeing> freeing_;  ///< nothing before the first file is removed
+  std::optional<core::BackgroundTask> freeing_;           ///< closes a removed file
   std::map<std::uint64_t, Known> known_;
   std::map<std::uint64_t, Left> committed_;  ///< by number
   std::optional<Left> recycled_left_;

@@ -16,6 +16,7 @@
 #include "settings/settings.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "storage/format/description.hpp"
 
 namespace reprieve::manager {
 
@@ -261,18 +262,8 @@ std::string digest_text(std::uint64_t digest, std::uint64_t bytes) {
   return fmt::format("xxh3:{:016x} of {} bytes", digest, bytes);
 }
 
-/// The manifest is JSON.
-bool is_utf8(const std::string& text) {
-  try {
-    static_cast<void>(nlohmann::json(text).dump());
-    return true;
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
-
 std::string as_stored(const std::string& text) {
-  const bool is_short = text.size() <= kLongestText && is_utf8(text);
+  const bool is_short = text.size() <= kLongestText && storage::is_utf8(text);
   return is_short ? text : digest_text(storage::xxh3(std::as_bytes(std::span(text))), text.size());
 }
 

@@ -18,16 +18,27 @@ namespace {
 
 /// HDF5's limit.
 constexpr std::size_t kMaxDimensions = 32;
-/// The manifest is JSON, and link names are marked as UTF-8. Most texts are ASCII, and there can be very many.
+/// Link names are marked as UTF-8.
 void check_utf8(const std::string& text, const std::string& name, const char* what) {
-  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
-    return;
-  }
-  try {
-    static_cast<void>(nlohmann::json(text).dump());
-  } catch (const nlohmann::json::exception&) {
+  if (!is_utf8(text)) {
     const std::string of_variable = &text == &name ? "" : "variable '" + name + "': ";
     throw UsageError(of_variable + what + " '" + text + "' is not valid UTF-8");
+  }
+}
+
+void check_texts(const std::string& name, const Annotation& annotation) {
+  check_utf8(name, name, "the variable name");
+  check_utf8(annotation.units, name, "the units");
+  check_utf8(annotation.description, name, "the description");
+  for (const std::string& dim : annotation.dims) {
+    check_utf8(dim, name, "the name of a dimension");
+  }
+}
+
+void check_member_names(const std::string& name, const Members& members) {
+  for (const Member& member : members) {
+    check_utf8(member.name, name, "the name of a member");
+    check_member_names(name, member.members);
   }
 }
 
@@ -35,11 +46,9 @@ LocalVariable collect_array(const std::string& name, const state::Variable& vari
   DistributedArray array = variable.describe();
   state::check_array(name, array, spaces, variable.space.get());
   LocalVariable local;
-  local.description.name = name;
-  local.description.distribution = variable.distribution;
+  local.description = describe_registration(name, variable);
   local.description.type = array.type;
   local.description.shape = std::move(array.global_shape);
-  local.description.is_shared = variable.shared;
   for (MemoryBox& box : array.boxes) {
     if (volume(box.extent) > 0) {
       local.views.push_back(view_of<const std::byte>(std::move(box), array.type.size_bytes));
@@ -121,8 +130,7 @@ LocalVariable collect_value(const std::string& name, const state::Variable& vari
   }
   // One after the other: where memory runs out amid nested braces, GCC 12 destroys some members twice.
   LocalVariable collected;
-  collected.description.name = name;
-  collected.description.distribution = variable.distribution;
+  collected.description = describe_registration(name, variable);
   collected.description.type = type;
   collected.description.shape = shape;
   BoxView<const std::byte>& view = collected.views.emplace_back();
@@ -309,22 +317,44 @@ void arrange_per_rank(GatheredVariable& variable, std::size_t ranks) {
 
 }  // namespace
 
+bool is_utf8(const std::string& text) {
+  // Most texts are ASCII, and there can be very many.
+  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
+    return true;
+  }
+  try {
+    static_cast<void>(nlohmann::json(text).dump());
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+Description describe_registration(const std::string& name, const state::Variable& variable) {
+  check_texts(name, variable.annotation);
+  check_member_names(name, variable.members);
+  Description description;
+  description.name = name;
+  description.distribution = variable.distribution;
+  description.is_shared = variable.shared;
+  description.annotation = variable.annotation;
+  description.members = variable.members;
+  return description;
+}
+
 std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registry) {
   const devices::Spaces spaces;
   std::vector<LocalVariable> variables;
   variables.reserve(registry.variables.size());
   for (const auto& [name, variable] : registry.variables) {
-    check_texts(name, variable.annotation);
-    check_member_names(name, variable.members);
     const bool distributed = variable.distribution == state::Distribution::distributed;
     variables.push_back(distributed ? collect_array(name, variable, spaces) : collect_value(name, variable, spaces));
-    if (variables.back().description.shape.size() > kMaxDimensions) {
+    const Description& description = variables.back().description;
+    if (description.shape.size() > kMaxDimensions) {
       throw UsageError("variable '" + name + "' has more than " + std::to_string(kMaxDimensions) + " dimensions");
     }
-    state::check_dimension_names(name, variable.annotation, variables.back().description.shape.size());
-    variables.back().description.annotation = variable.annotation;
-    state::check_members(name, variable.members, variables.back().description.type);
-    variables.back().description.members = variable.members;
+    state::check_dimension_names(name, variable.annotation, description.shape.size());
+    state::check_members(name, variable.members, description.type);
   }
   add_copies(variables);
   return variables;
@@ -340,22 +370,6 @@ std::vector<LocalVariable> collect_replicated(const Checkpoint::Registry& regist
     }
   }
   return variables;
-}
-
-void check_texts(const std::string& name, const Annotation& annotation) {
-  check_utf8(name, name, "the variable name");
-  check_utf8(annotation.units, name, "the units");
-  check_utf8(annotation.description, name, "the description");
-  for (const std::string& dim : annotation.dims) {
-    check_utf8(dim, name, "the name of a dimension");
-  }
-}
-
-void check_member_names(const std::string& name, const Members& members) {
-  for (const Member& member : members) {
-    check_utf8(member.name, name, "the name of a member");
-    check_member_names(name, member.members);
-  }
 }
 
 MemorySpace* space_to_check(ValueAccess& value, MemorySpace* named) {

@@ -66,9 +66,12 @@ template <class Byte>
   return {box.data, {std::move(box.offset), std::move(box.extent)}, std::move(box.strides_bytes), box.space};
 }
 
-/// Throws UsageError if the name of a variable, or a text about it, is not valid UTF-8.
-void check_texts(const std::string& name, const Annotation& annotation);
-void check_member_names(const std::string& name, const Members& members);
+/// What is said of a variable before anything is known of its memory.
+/// @throws UsageError if its name, or a text about it, is not valid UTF-8
+[[nodiscard]] Description describe_registration(const std::string& name, const state::Variable& variable);
+
+/// Whether a text can stand in a manifest, which is JSON.
+[[nodiscard]] bool is_utf8(const std::string& text);
 
 // A rank's message to rank 0 about its variables, in two parts. The facts are equal on all ranks that registered the
 // same, so a digest of them is enough. The numbers are a rank's own.
