@@ -236,7 +236,7 @@ void CheckpointManager::Impl::mark_finished(std::uint64_t run_calls) {
   }
   try {
     lock->check_held();
-    manager::mark_finished(directory, *identity, run_calls);
+    identity->set_finished(manager::mark_of_end(directory, *identity, run_calls));
   } catch (const std::exception& error) {
     core::log::warning("the directory does not remember that the run is finished: {}", error.what());
   }
@@ -245,8 +245,10 @@ void CheckpointManager::Impl::mark_finished(std::uint64_t run_calls) {
 std::optional<std::uint64_t> CheckpointManager::Impl::finished_at() {
   const char* what = "looking whether the run is finished";
   const auto look = [&] {
-    const auto mark = comm.is_chief() ? manager::finished_at(directory, *identity) : std::nullopt;
-    return comm.max(mark ? static_cast<std::int64_t>(*mark) : -1, what);
+    const auto mark = comm.is_chief() ? identity->finished() : std::nullopt;
+    // Since then something was saved, or somebody removed the newest to go back: then it is not finished.
+    const bool holds = mark && manager::mark_of_end(directory, *identity, mark->run_calls) == *mark;
+    return comm.max(holds ? static_cast<std::int64_t>(mark->run_calls) : -1, what);
   };
   const std::int64_t finished = comm.together(look, what);
   return finished < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(finished));
@@ -330,10 +332,6 @@ void CheckpointManager::Impl::note_committed(const storage::FileMetadata& metada
 void CheckpointManager::Impl::settle_background_save() {
   check_not_in_save_fn("a member");
   background->settle();
-}
-
-std::uint64_t CheckpointManager::Impl::run_save_fn_instead(const SaveRequest& request) {
-  return comm.together([&] { return manager::save_by_function(*this, request); }, "the save function");
 }
 
 void CheckpointManager::Impl::report_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {

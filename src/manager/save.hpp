@@ -28,8 +28,9 @@ class Save;
 /// One save, from the call to the commit. Collective. Throws the same on every rank.
 SaveReport save(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request);
 
-/// Runs the program's save function as all of a save: on every rank, with a directory to write to. Collective. Throws
-/// what it threw on any rank, on all of them. Returns the number that was proposed to it.
+/// Runs the program's save function as all of a save: on every rank, with a directory to write to; the manager may be
+/// called in it. Collective. Throws what it threw on any rank, on all of them. Returns the number that was proposed to
+/// it.
 std::uint64_t save_by_function(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request);
 
 // Saves whose writing is left to a thread (see README.md). One is under way at a time.
