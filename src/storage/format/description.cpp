@@ -43,10 +43,10 @@ void check_member_names(const std::string& name, const Members& members) {
 }
 
 LocalVariable collect_array(const std::string& name, const state::Variable& variable, const devices::Spaces& spaces) {
-  DistributedArray array = variable.describe();
-  state::check_array(name, array, spaces, variable.space.get());
   LocalVariable local;
   local.description = describe_registration(name, variable);
+  DistributedArray array = variable.describe();
+  state::check_array(name, array, spaces, variable.space.get());
   local.description.type = array.type;
   local.description.shape = std::move(array.global_shape);
   for (MemoryBox& box : array.boxes) {
@@ -115,6 +115,8 @@ std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span
 }
 
 LocalVariable collect_value(const std::string& name, const state::Variable& variable, const devices::Spaces& spaces) {
+  LocalVariable collected;
+  collected.description = describe_registration(name, variable);
   ValueAccess& value = *variable.value;
   const ElementType type = value.type();
   MemorySpace* const named = space_to_check(value, variable.space.get());
@@ -129,8 +131,6 @@ LocalVariable collect_value(const std::string& name, const state::Variable& vari
                      ", but " + std::to_string(bytes.size()) + " bytes");
   }
   // One after the other: where memory runs out amid nested braces, GCC 12 destroys some members twice.
-  LocalVariable collected;
-  collected.description = describe_registration(name, variable);
   collected.description.type = type;
   collected.description.shape = shape;
   BoxView<const std::byte>& view = collected.views.emplace_back();
