@@ -412,11 +412,7 @@ supervisor::RunHistory read_histories(const Options& options) {
 
 int run(const Options& options) {
   const Advice advice = advise(read_histories(options), options.question);
-  if (options.json) {
-    print_json(std::cout, to_json(advice));
-  } else {
-    print_text(std::cout, advice);
-  }
+  print_answer(options.json, to_json(advice), [&] { print_text(std::cout, advice); });
   if (!advice.notice) {
     return kTrouble;
   }

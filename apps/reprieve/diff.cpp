@@ -557,11 +557,7 @@ int run(const Options& options) {
     require_sound(file);
   }
   const DifferenceReport report = compare(options);
-  if (options.json) {
-    print_json(std::cout, report_json(options, report));
-  } else {
-    print_text(options, report);
-  }
+  print_answer(options.json, report_json(options, report), [&] { print_text(options, report); });
   return report.differences.empty() ? kGood : kBad;
 }
 

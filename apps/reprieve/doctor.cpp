@@ -398,11 +398,7 @@ MachineFacts local_state(const Options& options) {
 
 int run(const Options& options) {
   const std::vector<supervisor::Finding> findings = examine(local_state(options));
-  if (options.json) {
-    print_json(std::cout, {{"findings", to_json(findings)}});
-  } else {
-    print_findings(std::cout, findings);
-  }
+  print_answer(options.json, {{"findings", to_json(findings)}}, [&] { print_findings(std::cout, findings); });
   const auto problem = std::ranges::find(findings, supervisor::Finding::Grade::problem, &supervisor::Finding::grade);
   return problem == findings.end() ? kGood : kBad;
 }

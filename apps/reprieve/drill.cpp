@@ -386,11 +386,7 @@ supervisor::DrillSettings settings_of(const Options& options) {
 
 int run(const Options& options) {
   const DrillReport report{supervisor::run_drill(settings_of(options))};
-  if (options.json) {
-    print_json(std::cout, to_json(report));
-  } else {
-    print_text(std::cout, report);
-  }
+  print_answer(options.json, to_json(report), [&] { print_text(std::cout, report); });
   return words_of(report.verdict).code;
 }
 

@@ -178,11 +178,7 @@ int list_all_local(const Options& options) {
   const std::filesystem::path place = options.local.empty() ? "/dev/shm" : options.local;
   require_directory(place);
   const LocalListing local{place, list_local(place, {})};
-  if (options.json) {
-    print_json(std::cout, {{"local", tool::to_json(local.entries)}});
-  } else {
-    tool::print_text(std::cout, local);
-  }
+  print_answer(options.json, {{"local", tool::to_json(local.entries)}}, [&] { tool::print_text(std::cout, local); });
   return kGood;
 }
 
@@ -201,11 +197,7 @@ int run(const Options& options) {
     entries.push_back(std::move(entry));
     return true;
   });
-  if (options.json) {
-    print_json(std::cout, to_json(options, entries, local));
-  } else {
-    print_text(options, entries, local);
-  }
+  print_answer(options.json, to_json(options, entries, local), [&] { print_text(options, entries, local); });
   return kGood;
 }
 
@@ -263,12 +255,11 @@ int run(const Options& options) {
   require_directory(options.directory);
   const std::filesystem::path file = options.output.empty() ? options.directory / "checkpoints.xdmf" : options.output;
   const XdmfReport report = write_xdmf(options.directory, file, options.xdmf);
-  if (options.json) {
-    print_json(std::cout, {{"file", file.string()}, {"checkpoints", report.checkpoints}, {"arrays", report.arrays}});
-  } else {
-    std::cout << core::escaped(file.string()) << ": " << report.checkpoints << " checkpoints with " << report.arrays
-              << " arrays\n";
-  }
+  print_answer(options.json, {{"file", file.string()}, {"checkpoints", report.checkpoints}, {"arrays", report.arrays}},
+               [&] {
+                 std::cout << core::escaped(file.string()) << ": " << report.checkpoints << " checkpoints with "
+                           << report.arrays << " arrays\n";
+               });
   return kGood;
 }
 

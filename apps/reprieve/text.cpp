@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <iostream>
 #include <sstream>
 #include <utility>
 

@@ -172,19 +172,12 @@ class JobSupervisor {
     for (const int signal : signals_->wait(limit)) {
       on_signal(signal);
     }
-    for (const EndedChild& child : reap()) {
-      if (run_) {
-        run_->on_ended(child);
-      }
-      if (slurm_) {
-        slurm_->on_ended(child);
-      }
-      if (command_) {
-        command_->on_ended(child);
-      }
-      if (probe_) {
-        probe_->on_ended(child);
-      }
+    reap();
+    if (run_) {
+      run_->look_for_end();
+    }
+    if (slurm_) {
+      slurm_->take_answer();
     }
     look_for_requests();
   }
@@ -377,7 +370,7 @@ class JobSupervisor {
       if (const auto* notice = std::get_if<events::Notice>(&logged.event); notice && notice->source == "deadline") {
         request("the ranks say that the job is about to end");  // another start would meet the same end
       }
-      if (const auto event = describe(logged); event && settings_.on_event) {
+      if (const auto event = describe(logged)) {
         settings_.on_event(*event);
       }
     }
@@ -461,7 +454,7 @@ class JobSupervisor {
   /// Decides on a restart, and prepares it.
   bool may_continue(const Verdict& verdict) {
     bool begins_elsewhere = false;
-    if (const auto suspect = policy_.suspect(verdict); suspect && settings_.look_at_suspect) {
+    if (const auto suspect = policy_.suspect(verdict)) {
       const Suspicion::Outcome outcome = look_at(*suspect).outcome;
       if (outcome == Suspicion::Outcome::needed) {
         return false;
@@ -552,9 +545,7 @@ class JobSupervisor {
   }
 
   void say(const std::string& name, const std::string& text, nlohmann::json fields = nlohmann::json::object()) const {
-    if (settings_.on_event) {
-      settings_.on_event({name, text, std::move(fields)});
-    }
+    settings_.on_event({name, text, std::move(fields)});
   }
 
   // How one start of the program ended, and whether it may resume at all.
@@ -667,7 +658,7 @@ class JobSupervisor {
   }
 
   void show_status() {
-    if (!settings_.on_status || Clock::now() < next_status_) {
+    if (Clock::now() < next_status_) {
       return;
     }
     next_status_ = Clock::now() + kStatusInterval;
@@ -752,12 +743,11 @@ class JobSupervisor {
   /// Has the launcher start @p words on each of these hosts.
   std::unique_ptr<HostProbe> run_on(const std::vector<HostSlots>& hosts, milliseconds patience,
                                     const std::vector<std::string>& words, int attempts, const auto& is_stopped) {
-    probe_ = std::make_unique<HostProbe>(settings_.command, hosts, patience, words, attempts);
-    while (!probe_->is_done() && !is_stopped()) {
-      probe_->advance();
+    auto probe = std::make_unique<HostProbe>(settings_.command, hosts, patience, words, attempts);
+    for (probe->advance(); !probe->is_done() && !is_stopped(); probe->advance()) {
       wait(kShortWait);
     }
-    return std::exchange(probe_, nullptr);
+    return probe;
   }
 
   std::set<std::string> find_dead_hosts() {
@@ -894,7 +884,6 @@ class JobSupervisor {
   std::unique_ptr<SlurmClient> slurm_;
   std::vector<std::string> command_line_;  ///< of the next start
   HostNeed need_;
-  std::unique_ptr<HostProbe> probe_;  ///< while it runs
   std::unique_ptr<Command> command_;  ///< one of scontrol, while it runs
   std::unique_ptr<SupervisedRun> run_;
   NoticePlan plan_;

@@ -539,6 +539,7 @@ HostProbe::~HostProbe() {
 }
 
 void HostProbe::advance() {
+  take_ended();
   while (!waiting_.empty() && running_.size() < kMostAtATime) {
     const std::string host = waiting_.back();
     Running& started = running_[host];
@@ -555,10 +556,9 @@ void HostProbe::advance() {
   }
 }
 
-void HostProbe::on_ended(const EndedChild& child) {
+void HostProbe::take_ended() {
   for (auto each = running_.begin(); each != running_.end();) {
     Command& command = *each->second.command;
-    command.on_ended(child);
     if (command.code()) {
       answers_[each->first] = command.output();
     }

@@ -183,7 +183,7 @@ struct NamedHosts {
 // What a launcher reaches on which hosts.
 
 /// Starts a small process on each host by the launcher itself, some hosts at a time: an unreachable host cannot get a
-/// rank. Until it is done, it must be advanced, and must get the ended children. Thread: main.
+/// rank. Until it is done, it must be advanced, and children be reaped. Thread: main.
 class HostProbe {
  public:
   /// @param command  that of the program: its launcher, and how that reaches hosts
@@ -197,9 +197,9 @@ class HostProbe {
   HostProbe(const HostProbe&) = delete;
   HostProbe& operator=(const HostProbe&) = delete;
 
-  /// Starts the next processes, and ends what takes too long. @throws UsageError if there is no such launcher
+  /// Takes up what has ended, starts the next processes, and ends what takes too long. @throws UsageError if there is
+  /// no such launcher
   void advance();
-  void on_ended(const EndedChild& child);
   [[nodiscard]] bool is_done() const { return waiting_.empty() && running_.empty(); }
 
   /// Those that did not answer, each with what the launcher says.
@@ -209,6 +209,7 @@ class HostProbe {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void take_ended();
 
   struct Running {
     std::unique_ptr<Command> command;

@@ -44,12 +44,8 @@ void SlurmClient::ask() {
                                         termination::slurm_environment());
 }
 
-void SlurmClient::on_ended(const EndedChild& child) {
-  if (!question_) {
-    return;
-  }
-  question_->on_ended(child);
-  if (!question_->code()) {
+void SlurmClient::take_answer() {
+  if (!question_ || !question_->code()) {
     return;
   }
   const auto answer = termination::parse_slurm_job(question_->output());

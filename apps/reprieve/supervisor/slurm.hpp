@@ -27,12 +27,12 @@ class SlurmClient {
 
   [[nodiscard]] const std::string& job_id() const noexcept { return job_id_; }
 
+  /// Takes up the answer to a question, if it has come. Calls below do not.
+  void take_answer();
   /// Asks when it is time to ask.
   void tick();
   /// Asks now, if no question is under way.
   void ask();
-  /// Must get every ended child.
-  void on_ended(const EndedChild& child);
   /// Whether a question asked by `ask` is still without an answer.
   [[nodiscard]] bool asking() const noexcept { return question_ != nullptr; }
 
