@@ -61,6 +61,9 @@ struct ArrayPart {
   std::vector<std::uint64_t> extent;
 };
 
+/// A rank's box of @p count elements, in a grid of ranks that is as even as their number allows.
+[[nodiscard]] ArrayPart grid_part(std::uint64_t count, std::uint64_t rank, std::uint64_t ranks);
+
 /// This rank's part of the state: one block of memory that begins where malloc puts a large one, a little after the
 /// begin of a page; the variables lie in it one after the other. Every element knows its index, whatever the number of
 /// ranks.

@@ -195,10 +195,9 @@ Json two_levels_json(const TwoLevelAdvice& advice) {
 }
 
 Json notice_json(const NoticeAdvice& notice) {
-  return {{"wait_s", notice.costs.wait_s},         {"save_s", notice.costs.save_s},
-          {"leave_s", notice.costs.leave_s},       {"needed_s", notice.needed_s},
-          {"with_margin_s", notice.with_margin_s}, {"signal_lead_s", notice.signal_lead_s},
-          {"two_saves_s", notice.two_saves_s}};
+  Json json = to_json(notice.costs);
+  json["two_saves_s"] = notice.two_saves_s;
+  return json;
 }
 
 void print_history(std::ostream& out, const Advice& advice) {
@@ -310,6 +309,15 @@ Advice advise(const RunHistory& history, const AdviceQuestion& question) {
     advice.notice = advise_notice(advice);
   }
   return advice;
+}
+
+Json to_json(const supervisor::GraceCosts& costs) {
+  return {{"wait_s", costs.wait_s},
+          {"save_s", costs.save_s},
+          {"leave_s", costs.leave_s},
+          {"needed_s", supervisor::grace_needed_s(costs)},
+          {"with_margin_s", supervisor::grace_with_margin_s(costs)},
+          {"signal_lead_s", supervisor::signal_lead_s(costs)}};
 }
 
 Json to_json(const Advice& advice) {

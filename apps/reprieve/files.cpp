@@ -231,14 +231,11 @@ std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const
 }
 
 std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory) {
-  std::optional<std::filesystem::path> local;
-  for (const auto& logged : core::read_events(directory / manager::kEventLogName, core::kLongestLog)) {
-    if (const auto* start = std::get_if<events::Start>(&logged.event)) {
-      local = start->local_directory.value_or("");
-    }
-  }
+  const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
+  const auto last = timeline.status(directory, false);
   std::error_code ignored;
-  return local && !local->empty() && std::filesystem::is_directory(*local, ignored) ? local : std::nullopt;
+  const bool is_here = last && fs::is_directory(last->local_directory, ignored);
+  return is_here ? std::optional(last->local_directory) : std::nullopt;
 }
 
 void print_text(std::ostream& out, const LocalListing& listing) {

@@ -446,9 +446,26 @@ class JobSupervisor {
     } catch (const std::exception& error) {
       found.text = error.what();
     }
-    const SupervisorEvent event = describe(suspect, found);
-    say(event.name, event.text);
+    say_of(suspect, found);
     return found;
+  }
+
+  void say_of(const std::filesystem::path& suspect, const Suspicion& found) const {
+    const std::string file = suspect.filename().string();
+    switch (found.outcome) {
+      case Suspicion::Outcome::valid:
+        return say("warning", file +
+                                  " is valid: something else ends the ranks while they read it, such as a lack of "
+                                  "memory; it stays where it is");
+      case Suspicion::Outcome::quarantine:
+        return say("quarantine", fmt::format("{} is corrupt: quarantined as {}", file, found.text));
+      case Suspicion::Outcome::needed:
+        return say("give_up",
+                   fmt::format("giving up: {} is corrupt, and there is no older checkpoint to take instead: {}",
+                               suspect.string(), found.text));
+      case Suspicion::Outcome::unknown:
+        return say("warning", fmt::format("{} cannot be verified, so it stays where it is: {}", file, found.text));
+    }
   }
 
   /// Decides on a restart, and prepares it.

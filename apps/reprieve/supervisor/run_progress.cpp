@@ -465,26 +465,4 @@ bool NoticePlan::send_is_due(const RunProgress& progress, Clock::time_point now)
   return true;
 }
 
-SupervisorEvent describe(const std::filesystem::path& suspect, const Suspicion& found) {
-  const std::string file = suspect.filename().string();
-  switch (found.outcome) {
-    case Suspicion::Outcome::valid:
-      return {"warning",
-              file +
-                  " is valid: something else ends the ranks while they read it, such as a lack of memory; it stays "
-                  "where it is",
-              {}};
-    case Suspicion::Outcome::quarantine:
-      return {"quarantine", fmt::format("{} is corrupt: quarantined as {}", file, found.text), {}};
-    case Suspicion::Outcome::needed:
-      return {"give_up",
-              fmt::format("giving up: {} is corrupt, and there is no older checkpoint to take instead: {}",
-                          suspect.string(), found.text),
-              {}};
-    case Suspicion::Outcome::unknown:
-      break;
-  }
-  return {"warning", fmt::format("{} cannot be verified, so it stays where it is: {}", file, found.text), {}};
-}
-
 }  // namespace reprieve::supervisor

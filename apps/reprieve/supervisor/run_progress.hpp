@@ -234,22 +234,4 @@ class NoticePlan {
   Clock::time_point last_sent_;
 };
 
-// A checkpoint that several runs died reading. That says little about it: whoever ran out of memory died so, too. Only
-// what is found to be corrupt is quarantined.
-
-/// What became of a checkpoint that runs died reading.
-struct Suspicion {
-  enum class Outcome {
-    valid,       ///< it stays where it is
-    quarantine,  ///< corrupt: the next start takes an older one
-    needed,      ///< corrupt, and there is no older one
-    unknown,     ///< it cannot be read
-  };
-  Outcome outcome = Outcome::unknown;
-  std::string text{};  ///< the new name, or what is wrong
-};
-
-/// The event about it.
-[[nodiscard]] SupervisorEvent describe(const std::filesystem::path& suspect, const Suspicion& found);
-
 }  // namespace reprieve::supervisor
