@@ -83,9 +83,8 @@ class Workload {
   /// That of each small variable.
   [[nodiscard]] ArrayPart small_part() const;
 
-  /// This rank's bytes, and the same rounded up to whole pages (the memory is there).
+  /// This rank's bytes; the memory behind them is there up to whole pages.
   [[nodiscard]] std::span<std::byte> bytes() noexcept { return {memory(), size_}; }
-  [[nodiscard]] std::span<std::byte> padded_bytes() noexcept { return {memory(), padded_}; }
   /// A copy of the padded bytes in huge pages of memory, if the system has them, for what is measured as the limit:
   /// devices write from them and read into them faster.
   [[nodiscard]] std::span<std::byte> limit_bytes();

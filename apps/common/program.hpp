@@ -108,10 +108,6 @@ struct Outcome {
   std::optional<Preemption> preemption;          ///< nothing: the run finished
 };
 
-/// To be called in an exit function.
-/// @param run_calls  calls of run before the save
-Preemption preemption_of(const reprieve::ExitContext& context, std::uint64_t run_calls);
-
 Json to_json(const Preemption& preemption);
 
 /// "resumed from ckpt-7.h5, saved by 4 ranks (preemption): "
@@ -228,7 +224,8 @@ class Job {
   void leave(const reprieve::ExitContext& context) const {
     try {
       auto summary = summarize();
-      summary.preemption = preemption_of(context, summary.run_calls);
+      const std::chrono::duration<double> since_notice = std::chrono::steady_clock::now() - context.notice.time;
+      summary.preemption = Preemption{context.notice, summary.run_calls, since_notice.count(), context.checkpoint};
       if (ranks_.is_chief()) {
         report_.preempted(summary, context.exit_code);
       }

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -99,14 +98,6 @@ struct LocalListEntry {
 /// Where the last run in @p directory took node-local copies, by its log. Nothing if it took none, or if that directory
 /// is not on this node.
 [[nodiscard]] std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory);
-
-struct LocalListing {
-  std::filesystem::path place;  ///< empty: only what was flushed was looked for
-  std::vector<LocalListEntry> entries;
-};
-
-void print_text(std::ostream& out, const LocalListing& listing);
-[[nodiscard]] nlohmann::json to_json(const std::vector<LocalListEntry>& entries);
 
 // The runs that have left an event log, and how they stand.
 

@@ -37,10 +37,11 @@ void replace_all(std::string& text, std::string_view old, std::string_view by) {
   }
 }
 
-/// What is between the quotes of a label.
+/// What is between the quotes of a label. Bytes that are not UTF-8 are replaced.
 std::string label_text(const std::string& value) {
+  const std::string quoted = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string escaped;
-  for (const char c : valid_utf8(value)) {
+  for (const char c : Json::parse(quoted).get<std::string>()) {
     if (c == '\n') {
       escaped += "\\n";
     } else if (c == '\\' || c == '"') {

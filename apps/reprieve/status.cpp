@@ -23,16 +23,11 @@ namespace reprieve::tool {
 
 namespace {
 
-/// The name comes last: it may hold anything.
-constexpr const char* kFormat = "%i|%T|%L|%R|%j";
-
 using Seconds = std::chrono::duration<double>;
 
 Json time_or_null(const std::optional<TimePoint>& time) { return time ? Json(utc_time(*time)) : Json(); }
 
 }  // namespace
-
-std::vector<std::string> squeue_command() { return {"squeue", "--me", "--noheader", "-o", kFormat}; }
 
 std::vector<QueuedJob> parse_squeue(const std::string& text) {
   std::vector<QueuedJob> jobs;
@@ -343,7 +338,9 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
 
 /// The user's jobs, where Slurm answers: also those that wait, and have no run yet.
 std::vector<QueuedJob> jobs_in_slurm() {
-  return parse_squeue(termination::output_of(squeue_command(), {}, kAnswerLimit).value_or(""));
+  // The name comes last: it may hold anything.
+  const std::vector<std::string> command{"squeue", "--me", "--noheader", "-o", "%i|%T|%L|%R|%j"};
+  return parse_squeue(termination::output_of(command, {}, kAnswerLimit).value_or(""));
 }
 
 void print_jobs(std::ostream& out, const std::vector<QueuedJob>& jobs, const std::vector<RunStatus>& runs) {

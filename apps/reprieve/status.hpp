@@ -30,10 +30,7 @@ struct QueuedJob {
   std::string where;      ///< its nodes, or in parentheses why it waits
 };
 
-/// What squeue has to be asked for.
-[[nodiscard]] std::vector<std::string> squeue_command();
-
-/// Reads its answer. Lines of another form are left out.
+/// Reads the answer of squeue to `-o %i|%T|%L|%R|%j`. Lines of another form are left out.
 [[nodiscard]] std::vector<QueuedJob> parse_squeue(const std::string& text);
 
 /// Thirty years: a time beyond it is none, but a broken log.

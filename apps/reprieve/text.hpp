@@ -63,9 +63,6 @@ std::string first_line(const std::string& text);
 /// below the text of its line: in a list of options, below the descriptions.
 std::string wrapped(const std::string& text, std::size_t width);
 
-/// @p text with bytes that are not UTF-8 replaced.
-std::string valid_utf8(const std::string& text);
-
 /// "1 variable", "2 variables".
 std::string count_text(std::uint64_t count, const std::string& noun);
 

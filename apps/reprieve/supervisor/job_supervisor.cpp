@@ -807,18 +807,14 @@ class JobSupervisor {
   // Node-local copies that a run has left: the last start has failed, no other follows, and the memory of the nodes is
   // gone when the job ends. `reprieve drain` makes a checkpoint of them, on each node that the run used.
 
-  /// By SIGTERM, or by two more Ctrl-C.
-  bool draining_is_stopped() const {
-    return (slurm_decided_ && !decided_before_drain_) || interrupts_ > interrupts_before_drain_ + 1;
-  }
-
   void flush_local_copies(const Verdict& verdict) {
     if (verdict.end != Verdict::End::failed || !settings_.flushes_local_copies || run_directory_->is_dry_run() ||
         kill_at_) {
       return;
     }
-    decided_before_drain_ = slurm_decided_;
-    interrupts_before_drain_ = interrupts_;
+    draining_is_stopped_ = [this, decided = slurm_decided_, interrupts = interrupts_] {
+      return (slurm_decided_ && !decided) || interrupts_ > interrupts + 1;
+    };
     for (const auto& [record, chief] : run_->progress().chiefs()) {
       if (chief.local_directory.empty()) {
         continue;
@@ -860,7 +856,7 @@ class JobSupervisor {
     bool is_killed = false;
     while (!command_->code()) {
       wait(kShortWait);
-      if (!is_killed && (draining_is_stopped() || Clock::now() >= limit)) {
+      if (!is_killed && (draining_is_stopped_() || Clock::now() >= limit)) {
         is_killed = true;
         command_->kill_all();
       }
@@ -871,20 +867,19 @@ class JobSupervisor {
   /// Each flushes what it has, and the last one completes the checkpoint. Then the others, who ended with an error
   /// since parts were missing, can give back the memory. Hosts that are dead have nothing.
   void drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts) {
-    const auto is_stopped = [&] { return draining_is_stopped(); };
     const auto patience = settings_.hosts ? settings_.hosts->patience : kHostAnswerTimeout;
     std::vector<HostSlots> living = hosts;
-    const auto asked = run_on(hosts, patience, {kQuestion}, kAttempts, is_stopped);
+    const auto asked = run_on(hosts, patience, {kQuestion}, kAttempts, draining_is_stopped_);
     std::erase_if(living, [&](const HostSlots& host) { return asked->dead().contains(host.name); });
-    if (living.empty() || draining_is_stopped()) {
+    if (living.empty() || draining_is_stopped_()) {
       say("warning", "node-local copies are left where they are: no host answers");
       return;
     }
     const auto limit = Clock::now() + kDrainTimeout;
     std::map<std::string, std::string> said;
-    for (int round = 0; round < kDrainRounds && !living.empty() && !draining_is_stopped(); ++round) {
+    for (int round = 0; round < kDrainRounds && !living.empty() && !draining_is_stopped_(); ++round) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now());
-      const auto drained = run_on(living, std::max(left, std::chrono::milliseconds(0)), words, 1, is_stopped);
+      const auto drained = run_on(living, std::max(left, std::chrono::milliseconds(0)), words, 1, draining_is_stopped_);
       for (const auto& [host, answer] : drained->answers()) {
         const std::string text = in_one_line(answer);
         if (std::exchange(said[host], text) != text) {
@@ -910,12 +905,11 @@ class JobSupervisor {
   int starts_ = 0;
   pid_t parent_ = ::getppid();
   bool batch_shell_looked_at_ = false;
-  int interrupts_ = 0;          ///< SIGINTs so far
-  bool slurm_decided_ = false;  ///< SIGTERM came
-  bool by_hand_ = false;        ///< SIGINT or SIGHUP came
-  int interrupts_before_drain_ = 0;
-  bool decided_before_drain_ = false;         ///< SIGTERM came before node-local copies were flushed
-  std::optional<Clock::time_point> kill_at_;  ///< the user wants an end at once
+  int interrupts_ = 0;                         ///< SIGINTs so far
+  bool slurm_decided_ = false;                 ///< SIGTERM came
+  bool by_hand_ = false;                       ///< SIGINT or SIGHUP came
+  std::function<bool()> draining_is_stopped_;  ///< by SIGTERM, or by two more Ctrl-C, since it began
+  std::optional<Clock::time_point> kill_at_;   ///< the user wants an end at once
   bool unreachable_said_ = false;
   bool has_room_ = true;       ///< for the run's record
   bool work_is_left_ = false;  ///< by the last start in which a checkpoint directory was opened

@@ -414,12 +414,13 @@ std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes) {
   return ranks;
 }
 
-std::vector<std::string> programs_above(pid_t pid) {
-  std::vector<std::string> names;
-  for (auto above = parent_of(pid); above && *above > 0; above = parent_of(*above)) {
-    names.push_back(status_of(*above, "Name"));  // other users' programs cannot be seen, their names can
+bool batch_shell_dies() {
+  const pid_t parent = ::getppid();
+  bool is_in_script = false;
+  for (auto above = parent_of(parent); above && *above > 0 && !is_in_script; above = parent_of(*above)) {
+    is_in_script = status_of(*above, "Name") == "slurmstepd";  // of another user: its name alone can be seen
   }
-  return names;
+  return is_in_script && status_of(parent, "Name") != "slurmstepd" && !survives(parent, SIGTERM);
 }
 
 bool lives(pid_t pid) {

@@ -138,8 +138,9 @@ std::vector<RunProcess> processes_of_run(const std::filesystem::path& run_direct
 /// Pure.
 std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes);
 
-/// The names of the programs above a living process, its parent first.
-std::vector<std::string> programs_above(pid_t pid);
+/// Whether the parent of this process is the shell of a batch script that would die of Slurm's SIGTERM: then the job
+/// ends with it, and this process hears nothing before.
+bool batch_shell_dies();
 
 /// False once it has ended, reaped or not.
 bool lives(pid_t pid);

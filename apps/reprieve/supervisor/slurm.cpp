@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "supervisor/slurm.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
 #include <utility>
 #include <vector>
 
@@ -70,12 +67,6 @@ bool SlurmClient::notice_is_due() {
   }
   ask();
   return now >= *due + kPatience;
-}
-
-bool batch_shell_dies() {
-  const std::vector<std::string> above = programs_above(::getpid());
-  const auto daemon = std::ranges::find(above, "slurmstepd");
-  return daemon != above.end() && daemon != above.begin() && !survives(::getppid(), SIGTERM);
 }
 
 std::optional<std::string> requeue_refusal(const RequeueFacts& facts) {

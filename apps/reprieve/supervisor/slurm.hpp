@@ -54,10 +54,6 @@ class SlurmClient {
   bool failure_logged_ = false;
 };
 
-/// Whether the parent of this process is the shell of a batch script that would die of Slurm's SIGTERM: then the job
-/// ends with it, and this process hears nothing before.
-bool batch_shell_dies();
-
 // Whether and how a Slurm job gets back into the queue. Pure.
 
 using termination::SlurmJobInfo;
