@@ -150,27 +150,14 @@ int open_flags(RawMethod method) { return goes_past_cache(method) ? O_RDWR | O_D
 int open_flags(RawRead method) { return method == RawRead::direct_threads ? O_RDONLY | O_DIRECT : O_RDONLY; }
 
 bool is_available(RawMethod method, const std::filesystem::path& directory) {
-  switch (method) {
-    case RawMethod::buffered:
-    case RawMethod::started:
-      return true;
-    case RawMethod::uncached:
-      return uncached_works(directory);
-    case RawMethod::direct_threads:
-      return temporary_file(directory, O_DIRECT).get() >= 0;
+  if (method == RawMethod::uncached) {
+    return uncached_works(directory);
   }
-  return false;
+  return !goes_past_cache(method) || temporary_file(directory, O_DIRECT).is_open();
 }
 
 bool is_available(RawRead method, const std::filesystem::path& directory) {
-  switch (method) {
-    case RawRead::buffered:
-    case RawRead::mapped:
-      return true;
-    case RawRead::direct_threads:
-      return is_available(RawMethod::direct_threads, directory);
-  }
-  return false;
+  return method != RawRead::direct_threads || is_available(RawMethod::direct_threads, directory);
 }
 
 RawFile::RawFile(std::filesystem::path path, int flags)
@@ -189,16 +176,12 @@ void RawFile::allocate(std::uint64_t size) const {
 }
 
 void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const {
-  switch (method) {
-    case RawMethod::buffered:
-    case RawMethod::started:
-    case RawMethod::uncached:
-      return write_buffered(bytes, offset, method);
-    case RawMethod::direct_threads:
-      return by_threads(bytes.size(), "write", [&](std::size_t begin, std::size_t size) {
-        return ::pwrite(descriptor_.get(), &bytes[begin], size, at(offset + begin));
-      });
+  if (!goes_past_cache(method)) {
+    return write_buffered(bytes, offset, method);
   }
+  by_threads(bytes.size(), "write", [&](std::size_t begin, std::size_t size) {
+    return ::pwrite(descriptor_.get(), &bytes[begin], size, at(offset + begin));
+  });
 }
 
 void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset, RawRead method) const {

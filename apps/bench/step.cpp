@@ -183,10 +183,9 @@ Reaction HandlerLoop::reaction(std::uint64_t iterations, double delay_s, Ranks r
 struct StepOptions {
   std::vector<double> steps_us{1, 10, 100, 1000, 100'000};
   double round_s = 0.1;
-  int rounds = 21;
   int reactions = 15;
   double run_in_s = 0.3;
-  std::filesystem::path directory;
+  CommonOptions common{.rounds = 21, .directory = {}};
 };
 
 struct StepResult {
@@ -200,8 +199,8 @@ struct StepResult {
 StepResult measure(HandlerLoop& handler, const Work& work, double step_s, const StepOptions& options) {
   const std::uint64_t iterations = work.iterations(step_s);
   const auto steps = static_cast<std::uint64_t>(std::max(5.0, options.round_s / step_s));
-  std::array<std::vector<double>, 5> seconds;              // in the order of StepResult
-  for (int round = -2; round < options.rounds; ++round) {  // the first two warm up
+  std::array<std::vector<double>, 5> seconds;                     // in the order of StepResult
+  for (int round = -2; round < options.common.rounds; ++round) {  // the first two warm up
     const double plain = bare_loop(steps, iterations);
     const double blocking = allreduce_loop(steps, iterations);
     const double coupled = handler.boundaries(steps, iterations, Ranks::meet_in_each_step);
@@ -238,7 +237,7 @@ Reactions measure_reactions(HandlerLoop& handler, const Work& work, double step_
 }
 
 void run(const StepOptions& options, bool json) {
-  const Scratch scratch(options.directory);
+  const Scratch scratch(options.common.directory);
   const Work work;
   HandlerLoop handler(scratch.path());
   std::vector<Row> costs;
@@ -292,14 +291,13 @@ void add_step_command(CLI::App& app, const bool& json) {
   CLI::App* command = app.add_subcommand(
       "step", "Cost of a step boundary against a bare loop, and the time from a signal to the start of the save");
   command->add_option("--steps-us", options->steps_us, "Step lengths in microseconds")->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Rounds; every loop runs once in each")->capture_default_str();
   command->add_option("--round-seconds", options->round_s, "Length of one loop")->capture_default_str();
   command->add_option("--reactions", options->reactions, "Signals per step length")->capture_default_str();
   command
       ->add_option("--run-in-seconds", options->run_in_s,
                    "Each signal comes so long after its loop began, to twice that")
       ->capture_default_str();
-  command->add_option("--directory", options->directory, "Where to put temporary files (default: the system's)");
+  add_options(*command, options->common);
   command->callback([options, &json] { run(*options, json); });
 }
 
