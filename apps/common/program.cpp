@@ -219,6 +219,8 @@ void CommandLine::add_library_options() {
 }
 
 void CommandLine::add_common_options(ProgramOptions& options) {
+  app_.add_option("--summary", options.summary, "write the result to this JSON file, finished or preempted")
+      ->type_name("FILE");
   add_library_options();
   const auto delay = [&options](std::int64_t ms) { options.step_delay = std::chrono::milliseconds(ms); };
   app_.add_option_function<std::int64_t>("--step-delay-ms", delay, "sleep in every step; changes nothing else")

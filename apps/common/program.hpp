@@ -58,7 +58,7 @@ class CommandLine {
 
   [[nodiscard]] CLI::App& app() noexcept { return app_; }
 
-  /// Adds the options that belong to the library, and the delay of steps.
+  /// Adds the options that belong to the library, the summary, and the delay of steps.
   void add_common_options(ProgramOptions& options);
 
   /// Fills in what the options of all programs have in common, and what was bound to `app()`.

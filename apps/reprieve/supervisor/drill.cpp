@@ -175,8 +175,6 @@ class Drill {
   }
 
   DrillFacts run() {
-    signals_ = std::make_unique<SignalQueue>();
-    run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
     adopt_orphans();
     start(facts_.first, {.subdirectory = scratch_name_}, settings_.command);
     if (await_ready() && await_moment()) {
@@ -215,7 +213,7 @@ class Drill {
   void start(ObservedStart& start, const core::DrillOrders& orders, const std::vector<std::string>& command) {
     current_ = &start;
     subdirectory_ = orders.subdirectory;
-    record_ = run_directory_->make(++starts_);
+    record_ = run_directory_.make(++starts_);
     write_orders(record_, orders);
     run_ = std::make_unique<SupervisedRun>(command, LaunchSettings{.tool = {},
                                                                    .run_directory = record_,
@@ -227,7 +225,7 @@ class Drill {
 
   /// Waits, and takes up what has come in the meantime.
   void pump(std::chrono::milliseconds limit) {
-    for (const int signal : signals_->wait(limit)) {
+    for (const int signal : signals_.wait(limit)) {
       facts_.interrupted |= signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
     }
     reap();
@@ -631,8 +629,8 @@ class Drill {
   std::string host_;
   std::string scratch_name_;  ///< the directory of all starts but the undisturbed one
   DrillFacts facts_;
-  std::unique_ptr<SignalQueue> signals_;
-  std::unique_ptr<RunDirectory> run_directory_;
+  SignalQueue signals_;
+  RunDirectory run_directory_{settings_.run_directory_parent, settings_.command};
   std::filesystem::path record_;  ///< the directory of the present start
   std::unique_ptr<SupervisedRun> run_;
   int starts_ = 0;

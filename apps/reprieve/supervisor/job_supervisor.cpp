@@ -138,14 +138,11 @@ class JobSupervisor {
         policy_(settings_.restarts) {}
 
   int run() {
-    signals_ = std::make_unique<SignalQueue>();
-    run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
-    has_room_ = run_directory_->has_room();
     if (!has_room_) {
       say("warning",
           fmt::format("{} has no room for the record of the run: how it ended can only be seen from the event log "
                       "of the checkpoint directory and the launcher's code; choose another place with --run-dir",
-                      run_directory_->path().parent_path().string()));
+                      run_directory_.path().parent_path().string()));
     }
     adopt_orphans();
     if (settings_.slurm) {
@@ -169,7 +166,7 @@ class JobSupervisor {
   // Waiting, and what comes in the meantime.
 
   void wait(milliseconds limit) {
-    for (const int signal : signals_->wait(limit)) {
+    for (const int signal : signals_.wait(limit)) {
       on_signal(signal);
     }
     reap();
@@ -291,7 +288,7 @@ class JobSupervisor {
     plan_.begin_run();
     run_ = std::make_unique<SupervisedRun>(
         command_line_, LaunchSettings{.tool = settings_.tool,
-                                      .run_directory = run_directory_->make(starts_),
+                                      .run_directory = run_directory_.make(starts_),
                                       .shield_daemons = settings_.shield_daemons,
                                       .link_timeout_s = static_cast<int>(settings_.link_timeout.count()),
                                       .watches_end = settings_.deadline.has_value() || slurm_ != nullptr,
@@ -482,7 +479,7 @@ class JobSupervisor {
     if (decision.restart && slurm_ && !plan_.requested()) {
       ask_slurm_again();  // it may have sent it to the ranks alone
     }
-    if (plan_.requested() || run_directory_->is_dry_run()) {
+    if (plan_.requested() || run_directory_.is_dry_run()) {
       return false;
     }
     if (!decision.restart) {
@@ -510,7 +507,7 @@ class JobSupervisor {
   }
 
   int leave_slurm_job(const Verdict& verdict) {
-    if (run_directory_->is_dry_run()) {
+    if (run_directory_.is_dry_run()) {
       say("no_requeue", "a drill: the job stays where it is");
       return verdict.exit_code;
     }
@@ -579,7 +576,7 @@ class JobSupervisor {
     };
     const bool uses_it = std::ranges::any_of(opened, [&](const fs::path& path) {
       return same(path, *settings_.directory) ||
-             (run_directory_->is_dry_run() && same(path.parent_path(), *settings_.directory));
+             (run_directory_.is_dry_run() && same(path.parent_path(), *settings_.directory));
     });
     return uses_it ? std::nullopt : std::optional(opened.front());
   }
@@ -600,7 +597,7 @@ class JobSupervisor {
       return judge(logged, *run_->code());
     }
     Verdict result = by_record;
-    const bool has_room = has_room_ && run_directory_->has_room();
+    const bool has_room = has_room_ && run_directory_.has_room();
     if (!has_room && run_->progress().chiefs().empty() && *run_->code() == logged.restart_code()) {
       result.end = Verdict::End::saved;
       result.exit_code = *run_->code();
@@ -636,7 +633,7 @@ class JobSupervisor {
       result = verdict_by_event_logs(result);
     }
     if (result.end == Verdict::End::finished && work_is_left_ && run_->progress().chiefs().empty() && has_room_ &&
-        run_directory_->has_room()) {
+        run_directory_.has_room()) {
       result.end = Verdict::End::failed;
       result.exit_code = 1;
       result.reason =
@@ -808,7 +805,7 @@ class JobSupervisor {
   // gone when the job ends. `reprieve drain` makes a checkpoint of them, on each node that the run used.
 
   void flush_local_copies(const Verdict& verdict) {
-    if (verdict.end != Verdict::End::failed || !settings_.flushes_local_copies || run_directory_->is_dry_run() ||
+    if (verdict.end != Verdict::End::failed || !settings_.flushes_local_copies || run_directory_.is_dry_run() ||
         kill_at_) {
       return;
     }
@@ -891,8 +888,8 @@ class JobSupervisor {
   }
 
   SupervisorSettings settings_;
-  std::unique_ptr<SignalQueue> signals_;
-  std::unique_ptr<RunDirectory> run_directory_;
+  SignalQueue signals_;
+  RunDirectory run_directory_{settings_.run_directory_parent, settings_.command};
   std::unique_ptr<SlurmClient> slurm_;
   std::vector<std::string> command_line_;  ///< of the next start
   HostNeed need_;
@@ -911,8 +908,8 @@ class JobSupervisor {
   std::function<bool()> draining_is_stopped_;  ///< by SIGTERM, or by two more Ctrl-C, since it began
   std::optional<Clock::time_point> kill_at_;   ///< the user wants an end at once
   bool unreachable_said_ = false;
-  bool has_room_ = true;       ///< for the run's record
-  bool work_is_left_ = false;  ///< by the last start in which a checkpoint directory was opened
+  bool has_room_ = run_directory_.has_room();  ///< for the run's record
+  bool work_is_left_ = false;                  ///< by the last start in which a checkpoint directory was opened
   Clock::time_point next_file_look_;
   Clock::time_point next_launcher_look_;
   Clock::time_point next_status_;
