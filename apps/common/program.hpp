@@ -30,7 +30,6 @@ namespace apps {
 
 // Options.
 
-/// A group of options.
 inline constexpr const char* kForTests = "For tests and demonstrations";
 
 /// A range that is not repeated in the help, where the text says what matters.

@@ -723,8 +723,8 @@ ReportedNotice* Timeline::open_notice() {
 }
 
 RunState Timeline::state(bool lives) const {
-  const RunState state = state_of(chief_, lives, saves_ && !status_.has_handler);
-  return save_error_ && state == RunState::gone ? RunState::failed : state;
+  const RunState told = state_of(chief_, lives, saves_ && !status_.has_handler);
+  return save_error_ && told == RunState::gone ? RunState::failed : told;
 }
 
 RunState Timeline::ending() const {

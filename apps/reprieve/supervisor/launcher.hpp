@@ -36,7 +36,6 @@ struct LauncherTraits {
   double kill_s = 0;             ///< from SIGTERM to it until the ranks of its own node get SIGKILL
 };
 
-/// All launchers that are known.
 const std::vector<LauncherTraits>& launchers();
 
 /// The version of Open MPI that says this line at `mpirun --version`. Nothing if it is not one of those that are known.
@@ -48,16 +47,13 @@ std::string kill_times();
 /// Whether an executable of this name starts ranks and forwards SIGUSR1 and SIGUSR2 to all of them.
 bool is_launcher(const std::string& program);
 
-/// The names of the commands of all launchers.
 std::vector<std::string> launcher_commands();
 
-/// Whether it can be Open MPI's.
 bool is_open_mpi(const std::string& program);
 
 /// Whether the ranks of its own node are its children.
 bool has_children(const std::string& launcher);
 
-/// A signal to send.
 struct NoticeTarget {
   pid_t pid = 0;
   int signal = 0;
@@ -120,13 +116,11 @@ struct HostSlots {
 /// As --host takes it: "h0:2,h1:*".
 [[nodiscard]] std::string to_text(const std::vector<HostSlots>& hosts);
 
-/// On what a start runs.
 struct HostChoice {
   std::vector<HostSlots> hosts;
   int ranks = 0;
 };
 
-/// What `choose_hosts` has to know.
 struct HostNeed {
   std::vector<HostSlots> hosts;  ///< all, in the order in which the launcher uses them
   int spares = 0;                ///< so many of the last of them stay free while none of the others is dead

@@ -73,7 +73,7 @@ struct Reaction {
   void operator()(const events::Exit& event) const {
     chief.stage = Stage::saved;
     chief.leaving = false;
-    chief.saved = SavedExit{event.checkpoint, event.exit_code, event.seconds_from_notice};
+    chief.saved = event;
   }
   void operator()(const events::Notice&) const { chief.noticed = chief.leaving = true; }
   void operator()(const events::WentOn&) const {
@@ -265,8 +265,8 @@ std::vector<const ChiefProgress*> RunProgress::current() const {
   return found;
 }
 
-const SavedExit* RunProgress::saved() const {
-  const SavedExit* saved = nullptr;
+const events::Exit* RunProgress::saved() const {
+  const events::Exit* saved = nullptr;
   for (const ChiefProgress* chief : current()) {
     if (chief->stage == Stage::saved) {
       saved = &*chief->saved;
@@ -364,8 +364,8 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
     verdict.reason = std::move(reason);
     return verdict;
   };
-  if (const SavedExit* saved = progress.saved()) {
-    return end(Verdict::End::saved, saved->exit_code, "the state is in " + saved->checkpoint.string());
+  if (const events::Exit* saved = progress.saved()) {
+    return end(Verdict::End::saved, saved->exit_code, "the state is in " + saved->checkpoint);
   }
   if (launcher_code == 0 && progress.error() == nullptr && !progress.cut_short() && !progress.unfinished()) {
     return end(Verdict::End::finished, 0, end_text(progress));

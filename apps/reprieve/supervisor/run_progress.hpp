@@ -26,13 +26,6 @@ struct RunError {
   std::string message;
 };
 
-/// The run left after a notice, with its state saved.
-struct SavedExit {
-  std::filesystem::path checkpoint;
-  int exit_code = 0;               ///< the restart code
-  double seconds_from_notice = 0;  ///< on the rank that had the notice
-};
-
 /// One manager of a checkpoint directory, as its rank 0 reports it; with a handler or without one.
 struct ChiefProgress {
   enum class Stage {
@@ -65,7 +58,7 @@ struct ChiefProgress {
   std::optional<std::uint64_t> restored_step;  ///< its calls of run, if they are known
   std::optional<std::uint64_t> newest;         ///< number of the checkpoint that was saved last
   std::optional<std::uint64_t> newest_step;    ///< its calls of run, if they are known
-  std::optional<SavedExit> saved;
+  std::optional<events::Exit> saved;           ///< it left after a notice, with its state saved
   std::optional<RunError> error;
   std::optional<RunError> uncaught;  ///< of a restore in the middle of the work, if nothing came after it
 };
@@ -86,7 +79,7 @@ class RunProgress {
   /// A notice is or was of no use to any handler any more: each has got it, or has ended.
   [[nodiscard]] bool notice_arrived() const;
   /// At least one rank 0 has left after a save, and no other failed or was cut short.
-  [[nodiscard]] const SavedExit* saved() const;
+  [[nodiscard]] const events::Exit* saved() const;
   /// The first error.
   [[nodiscard]] const RunError* error() const;
   /// The error with which a restore in the middle of the work failed, if nothing came after it.

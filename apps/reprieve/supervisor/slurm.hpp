@@ -27,7 +27,7 @@ class SlurmClient {
 
   [[nodiscard]] const std::string& job_id() const noexcept { return job_id_; }
 
-  /// Takes up the answer to a question, if it has come. Calls below do not.
+  /// Takes up the answer to a question, if it has come. To be called whenever children were reaped.
   void take_answer();
   /// Asks when it is time to ask.
   void tick();
