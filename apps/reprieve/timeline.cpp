@@ -335,10 +335,10 @@ std::optional<RunStatus> Timeline::status(const std::filesystem::path& directory
   } else if (status.failed_saves > 0 && status.state == RunState::running) {
     status.message = put_off_;
   }
-  status.host = chief_.host;
-  status.pid = chief_.pid;
-  status.ranks = chief_.world_size;
-  status.local_directory = chief_.local_directory;
+  status.host = chief_.start.host;
+  status.pid = chief_.start.pid;
+  status.ranks = chief_.start.world_size;
+  status.local_directory = chief_.start.local_directory.value_or("");
   if (pace_from_) {
     const double seconds = pace_to_.time_s - pace_from_->time_s;
     const double steps = static_cast<double>(pace_to_.step) - static_cast<double>(pace_from_->step);

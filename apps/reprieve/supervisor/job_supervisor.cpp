@@ -344,7 +344,7 @@ class JobSupervisor {
     const auto is_beyond_doubt = [](const auto& chief) {
       return chief.second.stage == ChiefProgress::Stage::finished ||
              chief.second.stage == ChiefProgress::Stage::saved ||
-             (!chief.second.host.empty() && chief.second.host != core::host_name());
+             (!chief.second.start.host.empty() && chief.second.start.host != core::host_name());
     };
     const auto& chiefs = run_->progress().chiefs();
     if (Clock::now() < next_launcher_look_ || std::ranges::any_of(chiefs, is_beyond_doubt)) {
@@ -663,7 +663,7 @@ class JobSupervisor {
       if (chief.stage == ChiefProgress::Stage::saved) {
         return "the state is saved and the ranks are leaving; a third Ctrl-C ends them at once";
       }
-      number = std::max(number, chief.newest ? chief.newest : chief.restored);
+      number = std::max(number, chief.number());
     }
     const std::string age = core::duration_text(Clock::now() - last_save_.value_or(run_->started()));
     const std::string lost = number ? fmt::format("the work since checkpoint {}, {} of it", *number, age)
@@ -678,7 +678,7 @@ class JobSupervisor {
     next_status_ = Clock::now() + kStatusInterval;
     std::string text = fmt::format("running for {}", core::duration_text(Clock::now() - run_->started()));
     for (const auto& [record, chief] : run_->progress().chiefs()) {
-      const auto number = chief.newest ? chief.newest : chief.restored;
+      const auto number = chief.number();
       text += number ? fmt::format(", checkpoint {}", *number) : ", no checkpoint yet";
     }
     if (last_save_) {
@@ -813,11 +813,12 @@ class JobSupervisor {
       return (slurm_decided_ && !decided) || interrupts_ > interrupts + 1;
     };
     for (const auto& [record, chief] : run_->progress().chiefs()) {
-      if (chief.local_directory.empty()) {
+      const std::string local_directory = chief.start.local_directory.value_or("");
+      if (local_directory.empty()) {
         continue;
       }
       const std::vector<std::string> words{settings_.tool.string(), "drain", chief.directory.string(), "--local",
-                                           chief.local_directory.string()};
+                                           local_directory};
       try {
         const std::vector<HostSlots> hosts = need_.hosts.empty() ? known_hosts() : need_.hosts;
         if (hosts.size() > 1) {

@@ -31,13 +31,9 @@ struct Reaction {
   void operator()(const events::Start& event) const {
     ChiefProgress next;
     next.newest = chief.newest;
-    next.newest_step = chief.newest_step;
     next.started = time;
     next.directory = event.directory;
-    next.local_directory = event.local_directory.value_or("");
-    next.host = event.host;
-    next.pid = event.pid;
-    next.world_size = event.world_size;
+    next.start = event;
     chief = std::move(next);
   }
   void operator()(const events::HandlerBegun&) const {
@@ -56,19 +52,16 @@ struct Reaction {
       chief.stage = chief.has_handler ? Stage::starting : Stage::opened;
     }
     chief.uncaught.reset();
-    chief.restored = event.number;
-    chief.restored_step = event.run_calls;
+    chief.restored = event;
   }
   void operator()(const events::Ready& event) const {
     chief.has_handler = true;
     chief.stage = Stage::running;
-    chief.signals = event.signals;
-    chief.restart_code = event.restart_code;
+    chief.ready = event;
   }
   void operator()(const events::SaveFinished& event) const {
     chief.uncaught.reset();
-    chief.newest = event.number;
-    chief.newest_step = event.run_calls;
+    chief.newest = event;
   }
   void operator()(const events::Exit& event) const {
     chief.stage = Stage::saved;
@@ -224,6 +217,10 @@ constexpr int kMaxPauseDoublings = 4;
 
 void ChiefProgress::take(const core::LoggedEvent& logged) { std::visit(Reaction{*this, logged.time}, logged.event); }
 
+std::optional<std::uint64_t> ChiefProgress::number() const {
+  return newest ? std::optional(newest->number) : restored ? std::optional(restored->number) : std::nullopt;
+}
+
 bool RunProgress::ready() const { return has_handler() && std::ranges::none_of(chiefs_, is_starting, core::kMapped); }
 
 bool RunProgress::has_handler() const { return std::ranges::any_of(chiefs_, counts, core::kMapped); }
@@ -307,8 +304,12 @@ std::optional<std::filesystem::path> RunProgress::unfinished() const {
 
 bool RunProgress::progressed() const {
   const auto has_progressed = [](const ChiefProgress& chief) {
-    const bool further = chief.newest_step && chief.restored_step && *chief.newest_step > *chief.restored_step;
-    return chief.newest && (!chief.restored || *chief.newest != *chief.restored || further);
+    if (!chief.newest || !chief.restored) {
+      return chief.newest.has_value();
+    }
+    const events::Step saved = chief.newest->run_calls;
+    const events::Step restored = chief.restored->run_calls;
+    return chief.newest->number != chief.restored->number || (saved && restored && *saved > *restored);
   };
   return std::ranges::any_of(chiefs_, has_progressed, core::kMapped);
 }
@@ -329,8 +330,8 @@ int restart_code_here() {
 
 int RunProgress::restart_code() const {
   for (const auto& [record, chief] : chiefs_) {
-    if (chief.restart_code != 0) {
-      return chief.restart_code;
+    if (chief.ready.restart_code != 0) {
+      return chief.ready.restart_code;
     }
   }
   return restart_code_here();

@@ -40,24 +40,20 @@ struct ChiefProgress {
 
   /// Takes the next event; those that say nothing of the stage change nothing.
   void take(const core::LoggedEvent& logged);
+  /// That of the newest checkpoint, or else of the one that was restored.
+  [[nodiscard]] std::optional<std::uint64_t> number() const;
 
   Stage stage = Stage::opened;
   bool has_handler = false;
   std::string started;  ///< when the directory was opened, as the record says it: later is greater
   std::filesystem::path directory;
-  std::filesystem::path local_directory;  ///< of node-local copies; empty: it takes none
-  std::string host;
-  int pid = 0;
-  int world_size = 0;
-  std::vector<std::string> signals;            ///< that are a notice: "SIGTERM", "SIGUSR1"
-  int restart_code = 0;                        ///< 0: not reported yet
-  bool noticed = false;                        ///< the ranks have agreed on a notice
-  bool leaving = false;                        ///< and have neither left nor gone on since
-  std::filesystem::path restoring;             ///< the file of stage `restoring`
-  std::optional<std::uint64_t> restored;       ///< number of the checkpoint that was restored
-  std::optional<std::uint64_t> restored_step;  ///< its calls of run, if they are known
-  std::optional<std::uint64_t> newest;         ///< number of the checkpoint that was saved last
-  std::optional<std::uint64_t> newest_step;    ///< its calls of run, if they are known
+  events::Start start;
+  events::Ready ready;              ///< what it says by then; before, no signals and 0 as the restart code
+  bool noticed = false;             ///< the ranks have agreed on a notice
+  bool leaving = false;             ///< and have neither left nor gone on since
+  std::filesystem::path restoring;  ///< the file of stage `restoring`
+  std::optional<events::Restored> restored;
+  std::optional<events::SaveFinished> newest;  ///< the last save
   std::optional<events::Exit> saved;           ///< it left after a notice, with its state saved
   std::optional<RunError> error;
   std::optional<RunError> uncaught;  ///< of a restore in the middle of the work, if nothing came after it
