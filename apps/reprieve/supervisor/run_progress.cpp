@@ -77,23 +77,24 @@ struct Reaction {
     chief.stage = Stage::finished;
     chief.leaving = false;
   }
-  void operator()(const events::Failed& event) const { fail({event.error, event.message}); }
+  void operator()(const events::Failed& event) const { fail(event); }
   /// The program may try again.
   void operator()(const events::OpenFailed& event) const {
     chief.directory = event.directory;
-    fail({event.error, event.message});
+    fail(failure_of(event));
   }
   /// One at work may catch the error.
   void operator()(const events::RestoreFailed& event) const {
     if (is_at_work(chief)) {
-      chief.uncaught = RunError{event.error, event.message};
+      chief.uncaught = failure_of(event);
     } else {
-      fail({event.error, event.message});
+      fail(failure_of(event));
     }
   }
-  void fail(RunError error) const {
+  static events::Failed failure_of(const auto& event) { return {.error = event.error, .message = event.message}; }
+  void fail(const events::Failed& error) const {
     chief.stage = Stage::failed;
-    chief.error = std::move(error);
+    chief.error = error;
   }
 };
 
@@ -115,13 +116,13 @@ bool is_hopeless(const std::string& error_code) {
 }
 
 /// That of the ranks; or, of a program that ended badly, the last that it met.
-const RunError* error_in(const RunProgress& progress, int launcher_code) {
-  const RunError* const error = progress.error();
+const events::Failed* error_in(const RunProgress& progress, int launcher_code) {
+  const events::Failed* const error = progress.error();
   return error == nullptr && launcher_code != 0 ? progress.uncaught() : error;
 }
 
 std::string failure_text(const RunProgress& progress, int launcher_code) {
-  if (const RunError* error = error_in(progress, launcher_code)) {
+  if (const events::Failed* error = error_in(progress, launcher_code)) {
     return error->message;
   }
   std::string text = fmt::format("the launcher ended with {}", code_text(launcher_code));
@@ -274,12 +275,12 @@ const events::Exit* RunProgress::saved() const {
   return saved;
 }
 
-const RunError* RunProgress::error() const {
+const events::Failed* RunProgress::error() const {
   const ChiefProgress* chief = first([](const auto& each) { return each.stage == Stage::failed; });
   return chief == nullptr ? nullptr : &*chief->error;
 }
 
-const RunError* RunProgress::uncaught() const {
+const events::Failed* RunProgress::uncaught() const {
   const ChiefProgress* chief = first([](const auto& each) { return is_at_work(each) && each.uncaught; });
   return chief == nullptr ? nullptr : &*chief->uncaught;
 }
@@ -374,8 +375,8 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
   const bool misleading = launcher_code == 0 || launcher_code == progress.restart_code();
   verdict.exit_code = misleading ? 1 : launcher_code;
   verdict.reason = failure_text(progress, launcher_code);
-  if (const RunError* error = error_in(progress, launcher_code)) {
-    verdict.hopeless = is_hopeless(error->code);
+  if (const events::Failed* error = error_in(progress, launcher_code)) {
+    verdict.hopeless = is_hopeless(error->error);
   } else {
     verdict.died_restoring = progress.restoring();
   }

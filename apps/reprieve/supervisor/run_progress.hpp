@@ -20,12 +20,6 @@ namespace reprieve::supervisor {
 
 // The record of a run, event by event, as a supervisor needs it.
 
-/// An error that the ranks agreed on.
-struct RunError {
-  std::string code;  ///< as `to_string(ErrorCode)` names it; empty if unknown
-  std::string message;
-};
-
 /// One manager of a checkpoint directory, as its rank 0 reports it; with a handler or without one.
 struct ChiefProgress {
   enum class Stage {
@@ -55,8 +49,8 @@ struct ChiefProgress {
   std::optional<events::Restored> restored;
   std::optional<events::SaveFinished> newest;  ///< the last save
   std::optional<events::Exit> saved;           ///< it left after a notice, with its state saved
-  std::optional<RunError> error;
-  std::optional<RunError> uncaught;  ///< of a restore in the middle of the work, if nothing came after it
+  std::optional<events::Failed> error;         ///< that the ranks agreed on
+  std::optional<events::Failed> uncaught;      ///< of a restore in the middle of the work, if nothing came after it
 };
 
 /// Each rank 0 of a run. Most runs have one.
@@ -77,9 +71,9 @@ class RunProgress {
   /// At least one rank 0 has left after a save, and no other failed or was cut short.
   [[nodiscard]] const events::Exit* saved() const;
   /// The first error.
-  [[nodiscard]] const RunError* error() const;
+  [[nodiscard]] const events::Failed* error() const;
   /// The error with which a restore in the middle of the work failed, if nothing came after it.
-  [[nodiscard]] const RunError* uncaught() const;
+  [[nodiscard]] const events::Failed* uncaught() const;
   /// The file that a rank 0 was restoring when its record ended.
   [[nodiscard]] std::optional<std::filesystem::path> restoring() const;
   /// The record of a rank 0 ends where no program comes to its end by itself: it was reading a checkpoint, or about to
