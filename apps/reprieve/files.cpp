@@ -67,7 +67,7 @@ constexpr int kDepth = 6;
 
 /// A run lists its ranks when it has restored. Before that its rank 0 alone is known, and seen on its own node only.
 bool chief_lives(const RunStatus& status) {
-  return status.host == core::host_name() && core::start_of_process(status.pid) != 0;
+  return status.start.host == core::host_name() && core::start_of_process(status.start.pid) != 0;
 }
 
 /// Nothing if the log has no run.

@@ -98,10 +98,8 @@ struct LocalState {
 struct RunStatus {
   std::filesystem::path directory;
   RunState state = RunState::gone;
-  std::string message;  ///< of the notice or the error, if there is one
-  std::string host;     ///< of rank 0
-  int pid = 0;
-  int ranks = 0;
+  std::string message;              ///< of the notice or the error, if there is one
+  events::Start start;              ///< the last one
   bool has_handler = false;         ///< in the last start, as far as it came
   int starts = 0;                   ///< of runs in this directory, as far as the log reaches
   std::uint64_t failed_saves = 0;   ///< periodic ones, since the last that was made

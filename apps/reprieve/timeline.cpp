@@ -86,9 +86,9 @@ const char* to_id(Source source) {
 
 Json start_json(const ReportedStart& start) {
   return {{"time", start.time ? Json(utc_time(*start.time)) : Json()},
-          {"host", start.host},
-          {"pid", start.pid},
-          {"ranks", start.ranks},
+          {"host", start.event.host},
+          {"pid", start.event.pid},
+          {"ranks", start.event.world_size},
           {"begin_s", start.begin_s},
           {"ready_s", start.ready_s},
           {"restore_begin_s", or_null(start.restore_begin_s)},
@@ -121,10 +121,10 @@ Json local_json(const ReportedLocalCopies& local) {
 Json reported_notice_json(const ReportedNotice& notice) {
   return {{"at_s", notice.at_s},
           {"start", notice.start + 1},
-          {"source", notice.source},
-          {"message", notice.message},
-          {"host", notice.host},
-          {"rank", notice.rank},
+          {"source", notice.event.source},
+          {"message", notice.event.message},
+          {"host", notice.event.host},
+          {"rank", notice.event.rank},
           {"grace_s", or_null(notice.grace_s)},
           {"agreed_s", or_null(notice.agreed_s)},
           {"committed_s", or_null(notice.committed_s)},
@@ -335,9 +335,7 @@ std::optional<RunStatus> Timeline::status(const std::filesystem::path& directory
   } else if (status.failed_saves > 0 && status.state == RunState::running) {
     status.message = put_off_;
   }
-  status.host = chief_.start.host;
-  status.pid = chief_.start.pid;
-  status.ranks = chief_.start.world_size;
+  status.start = chief_.start;
   status.local_directory = chief_.start.local_directory.value_or("");
   if (pace_from_) {
     const double seconds = pace_to_.time_s - pace_from_->time_s;
@@ -425,9 +423,7 @@ void Timeline::on(const events::Start& event) {
   startup_s_ = 0;
   ReportedStart start;
   start.time = event_time_;
-  start.host = event.host;
-  start.pid = event.pid;
-  start.ranks = event.world_size;
+  start.event = event;
   start.begin_s = start.end_s = start.ready_s = now_s_;
   report_.starts.push_back(std::move(start));
 }
@@ -669,12 +665,7 @@ void Timeline::on(const events::LongestStep& event) {
 void Timeline::on(const events::Notice& event) {
   status_.message = event.source;
   const double age_s = plausible(event.age_s).value_or(0);
-  ReportedNotice notice{.at_s = now_s_ - age_s,
-                        .start = report_.starts.size() - 1,
-                        .source = event.source,
-                        .message = event.message,
-                        .host = event.host,
-                        .rank = event.rank};
+  ReportedNotice notice{.at_s = now_s_ - age_s, .start = report_.starts.size() - 1, .event = event};
   if (event.time_left_s) {
     notice.grace_s = plausible(*event.time_left_s + age_s);
   }
@@ -799,7 +790,7 @@ std::string Timeline::why() {
     case RunState::failed:
       return error_text();
     case RunState::saved:
-      return open_notice() != nullptr ? open_notice()->source : "";
+      return open_notice() != nullptr ? open_notice()->event.source : "";
     case RunState::gone:
       return why_killed();
     default:
@@ -818,7 +809,7 @@ std::string Timeline::why_killed() {
     return "while it read " + restoring_;
   }
   if (chief_.leaving && open_notice() != nullptr) {
-    return "after a notice (" + open_notice()->source + "), before its state was saved";
+    return "after a notice (" + open_notice()->event.source + "), before its state was saved";
   }
   if (saving_) {
     return "during a save";

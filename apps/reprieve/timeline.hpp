@@ -74,9 +74,7 @@ enum class Source {
 
 struct ReportedStart {
   std::optional<TimePoint> time;
-  std::string host;
-  int pid = 0;
-  int ranks = 0;
+  events::Start event;
   double begin_s = 0;
   double end_s = 0;    ///< its last event
   double ready_s = 0;  ///< when it began to work; its end if it did not come so far
@@ -111,10 +109,7 @@ struct ReportedSave {
 struct ReportedNotice {
   double at_s = 0;
   std::size_t start = 0;
-  std::string source;
-  std::string message;
-  std::string host;
-  int rank = -1;
+  events::Notice event;
   std::optional<double> grace_s{};  ///< if it came with a deadline
   std::optional<double> agreed_s{};
   std::optional<double> committed_s{};

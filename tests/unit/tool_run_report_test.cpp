@@ -119,7 +119,7 @@ TEST(RunReport, OfARunThatFinished) {
   EXPECT_EQ(report.lost_steps, 0U);
   ASSERT_EQ(report.starts.size(), 1U);
   EXPECT_EQ(report.starts[0].ending, RunState::finished);
-  EXPECT_EQ(report.starts[0].host, "node17");
+  EXPECT_EQ(report.starts[0].event.host, "node17");
   EXPECT_EQ(report.starts[0].step_to, 150U);
   EXPECT_EQ(report.advice.history.finished, 1) << "the advice is that of the same runs";
 }
@@ -142,7 +142,7 @@ TEST(RunReport, ANoticeCostsNoWork) {
   EXPECT_EQ(report.starts[0].ending, RunState::saved);
   EXPECT_EQ(report.starts[0].why, "signal SIGTERM");
   ASSERT_EQ(report.notices.size(), 1U);
-  EXPECT_EQ(report.notices[0].rank, 2);
+  EXPECT_EQ(report.notices[0].event.rank, 2);
   EXPECT_THAT(report.notices[0].grace_s.value_or(0), about(30));
   EXPECT_THAT(report.notices[0].agreed_s.value_or(0), about(0.5));
   EXPECT_THAT(report.notices[0].committed_s.value_or(0), about(4.5));
