@@ -4,7 +4,6 @@
 /// @file
 /// How a run stands: from its event log, and from the user's jobs as Slurm lists them. Pure.
 
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -32,27 +31,6 @@ struct QueuedJob {
 
 /// Reads the answer of squeue to `-o %i|%T|%L|%R|%j`. Lines of another form are left out.
 [[nodiscard]] std::vector<QueuedJob> parse_squeue(const std::string& text);
-
-/// Thirty years: a time beyond it is none, but a broken log.
-inline constexpr double kLongestTime = 1e9;
-
-/// Nothing unless @p seconds is a time that somebody can have waited.
-inline std::optional<double> plausible(std::optional<double> seconds) {
-  return seconds && *seconds >= 0 && *seconds < kLongestTime ? seconds : std::nullopt;
-}
-
-/// Seconds since 1970, with the fraction. @param text  the time of an event
-inline std::optional<double> wall_clock_of(const std::string& text) {
-  const auto whole = core::time_of_event(text);
-  if (!whole) {
-    return std::nullopt;
-  }
-  double fraction = 0;
-  if (const auto dot = text.find('.'); dot != std::string::npos) {
-    std::from_chars(text.data() + dot, text.data() + text.size(), fraction);
-  }
-  return std::chrono::duration<double>(whole->time_since_epoch()).count() + fraction;
-}
 
 // How a run stands, from what it has written into its checkpoint directory. Pure.
 

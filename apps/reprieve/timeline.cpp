@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <sstream>
 #include <utility>
@@ -71,6 +72,27 @@ Json time_sums_json(const TimeSums& times) {
     json[std::string(kind.id) + "_s"] = times.*kind.seconds;
   }
   return json;
+}
+
+/// Thirty years: a time beyond it is none, but a broken log.
+constexpr double kLongestTime = 1e9;
+
+/// Nothing unless @p seconds is a time that somebody can have waited.
+std::optional<double> plausible(std::optional<double> seconds) {
+  return seconds && *seconds >= 0 && *seconds < kLongestTime ? seconds : std::nullopt;
+}
+
+/// Seconds since 1970, with the fraction. @param text  the time of an event
+std::optional<double> wall_clock_of(const std::string& text) {
+  const auto whole = core::time_of_event(text);
+  if (!whole) {
+    return std::nullopt;
+  }
+  double fraction = 0;
+  if (const auto dot = text.find('.'); dot != std::string::npos) {
+    std::from_chars(text.data() + dot, text.data() + text.size(), fraction);
+  }
+  return std::chrono::duration<double>(whole->time_since_epoch()).count() + fraction;
 }
 
 /// How a start ended, by its state.
