@@ -3,7 +3,7 @@
 
 /// @file
 /// The reports of a run, event by event; how it ended; the words for it; and what a supervisor decides
-/// then: when to give notice, whether to start again, what to do with a suspect checkpoint. Pure.
+/// then: when to give notice, whether to start again. Pure.
 
 #include <chrono>
 #include <cstdint>
