@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "supervisor/slurm.hpp"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
