@@ -6,6 +6,7 @@
 /// emergency_save.cpp states the protocol. No MPI.
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>

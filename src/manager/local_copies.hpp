@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "core/threads.hpp"
 #include "manager/emergency_save.hpp"

@@ -31,9 +31,13 @@ struct Reaction {
   void operator()(const events::Start& event) const {
     ChiefProgress next;
     next.newest = chief.newest;
+    next.newest_step = chief.newest_step;
     next.started = time;
     next.directory = event.directory;
-    next.start = event;
+    next.local_directory = event.local_directory.value_or("");
+    next.host = event.host;
+    next.pid = event.pid;
+    next.world_size = event.world_size;
     chief = std::move(next);
   }
   void operator()(const events::HandlerBegun&) const {
@@ -52,21 +56,24 @@ struct Reaction {
       chief.stage = chief.has_handler ? Stage::starting : Stage::opened;
     }
     chief.uncaught.reset();
-    chief.restored = event;
+    chief.restored = event.number;
+    chief.restored_step = event.run_calls;
   }
   void operator()(const events::Ready& event) const {
     chief.has_handler = true;
     chief.stage = Stage::running;
-    chief.ready = event;
+    chief.signals = event.signals;
+    chief.restart_code = event.restart_code;
   }
   void operator()(const events::SaveFinished& event) const {
     chief.uncaught.reset();
-    chief.newest = event;
+    chief.newest = event.number;
+    chief.newest_step = event.run_calls;
   }
   void operator()(const events::Exit& event) const {
     chief.stage = Stage::saved;
     chief.leaving = false;
-    chief.saved = event;
+    chief.saved = SavedExit{event.checkpoint, event.exit_code, event.seconds_from_notice};
   }
   void operator()(const events::Notice&) const { chief.noticed = chief.leaving = true; }
   void operator()(const events::WentOn&) const {
@@ -77,24 +84,23 @@ struct Reaction {
     chief.stage = Stage::finished;
     chief.leaving = false;
   }
-  void operator()(const events::Failed& event) const { fail(event); }
+  void operator()(const events::Failed& event) const { fail({event.error, event.message}); }
   /// The program may try again.
   void operator()(const events::OpenFailed& event) const {
     chief.directory = event.directory;
-    fail(failure_of(event));
+    fail({event.error, event.message});
   }
   /// One at work may catch the error.
   void operator()(const events::RestoreFailed& event) const {
     if (is_at_work(chief)) {
-      chief.uncaught = failure_of(event);
+      chief.uncaught = RunError{event.error, event.message};
     } else {
-      fail(failure_of(event));
+      fail({event.error, event.message});
     }
   }
-  static events::Failed failure_of(const auto& event) { return {.error = event.error, .message = event.message}; }
-  void fail(const events::Failed& error) const {
+  void fail(RunError error) const {
     chief.stage = Stage::failed;
-    chief.error = error;
+    chief.error = std::move(error);
   }
 };
 
@@ -116,13 +122,13 @@ bool is_hopeless(const std::string& error_code) {
 }
 
 /// That of the ranks; or, of a program that ended badly, the last that it met.
-const events::Failed* error_in(const RunProgress& progress, int launcher_code) {
-  const events::Failed* const error = progress.error();
+const RunError* error_in(const RunProgress& progress, int launcher_code) {
+  const RunError* const error = progress.error();
   return error == nullptr && launcher_code != 0 ? progress.uncaught() : error;
 }
 
 std::string failure_text(const RunProgress& progress, int launcher_code) {
-  if (const events::Failed* error = error_in(progress, launcher_code)) {
+  if (const RunError* error = error_in(progress, launcher_code)) {
     return error->message;
   }
   std::string text = fmt::format("the launcher ended with {}", code_text(launcher_code));
@@ -218,10 +224,6 @@ constexpr int kMaxPauseDoublings = 4;
 
 void ChiefProgress::take(const core::LoggedEvent& logged) { std::visit(Reaction{*this, logged.time}, logged.event); }
 
-std::optional<std::uint64_t> ChiefProgress::number() const {
-  return newest ? std::optional(newest->number) : restored ? std::optional(restored->number) : std::nullopt;
-}
-
 bool RunProgress::ready() const { return has_handler() && std::ranges::none_of(chiefs_, is_starting, core::kMapped); }
 
 bool RunProgress::has_handler() const { return std::ranges::any_of(chiefs_, counts, core::kMapped); }
@@ -263,8 +265,8 @@ std::vector<const ChiefProgress*> RunProgress::current() const {
   return found;
 }
 
-const events::Exit* RunProgress::saved() const {
-  const events::Exit* saved = nullptr;
+const SavedExit* RunProgress::saved() const {
+  const SavedExit* saved = nullptr;
   for (const ChiefProgress* chief : current()) {
     if (chief->stage == Stage::saved) {
       saved = &*chief->saved;
@@ -275,12 +277,12 @@ const events::Exit* RunProgress::saved() const {
   return saved;
 }
 
-const events::Failed* RunProgress::error() const {
+const RunError* RunProgress::error() const {
   const ChiefProgress* chief = first([](const auto& each) { return each.stage == Stage::failed; });
   return chief == nullptr ? nullptr : &*chief->error;
 }
 
-const events::Failed* RunProgress::uncaught() const {
+const RunError* RunProgress::uncaught() const {
   const ChiefProgress* chief = first([](const auto& each) { return is_at_work(each) && each.uncaught; });
   return chief == nullptr ? nullptr : &*chief->uncaught;
 }
@@ -305,12 +307,8 @@ std::optional<std::filesystem::path> RunProgress::unfinished() const {
 
 bool RunProgress::progressed() const {
   const auto has_progressed = [](const ChiefProgress& chief) {
-    if (!chief.newest || !chief.restored) {
-      return chief.newest.has_value();
-    }
-    const events::Step saved = chief.newest->run_calls;
-    const events::Step restored = chief.restored->run_calls;
-    return chief.newest->number != chief.restored->number || (saved && restored && *saved > *restored);
+    const bool further = chief.newest_step && chief.restored_step && *chief.newest_step > *chief.restored_step;
+    return chief.newest && (!chief.restored || *chief.newest != *chief.restored || further);
   };
   return std::ranges::any_of(chiefs_, has_progressed, core::kMapped);
 }
@@ -331,8 +329,8 @@ int restart_code_here() {
 
 int RunProgress::restart_code() const {
   for (const auto& [record, chief] : chiefs_) {
-    if (chief.ready.restart_code != 0) {
-      return chief.ready.restart_code;
+    if (chief.restart_code != 0) {
+      return chief.restart_code;
     }
   }
   return restart_code_here();
@@ -366,8 +364,8 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
     verdict.reason = std::move(reason);
     return verdict;
   };
-  if (const events::Exit* saved = progress.saved()) {
-    return end(Verdict::End::saved, saved->exit_code, "the state is in " + saved->checkpoint);
+  if (const SavedExit* saved = progress.saved()) {
+    return end(Verdict::End::saved, saved->exit_code, "the state is in " + saved->checkpoint.string());
   }
   if (launcher_code == 0 && progress.error() == nullptr && !progress.cut_short() && !progress.unfinished()) {
     return end(Verdict::End::finished, 0, end_text(progress));
@@ -375,8 +373,8 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
   const bool misleading = launcher_code == 0 || launcher_code == progress.restart_code();
   verdict.exit_code = misleading ? 1 : launcher_code;
   verdict.reason = failure_text(progress, launcher_code);
-  if (const events::Failed* error = error_in(progress, launcher_code)) {
-    verdict.hopeless = is_hopeless(error->error);
+  if (const RunError* error = error_in(progress, launcher_code)) {
+    verdict.hopeless = is_hopeless(error->code);
   } else {
     verdict.died_restoring = progress.restoring();
   }
@@ -465,6 +463,28 @@ bool NoticePlan::send_is_due(const RunProgress& progress, Clock::time_point now)
   ++sent_;
   last_sent_ = now;
   return true;
+}
+
+SupervisorEvent describe(const std::filesystem::path& suspect, const Suspicion& found) {
+  const std::string file = suspect.filename().string();
+  switch (found.outcome) {
+    case Suspicion::Outcome::valid:
+      return {"warning",
+              file +
+                  " is valid: something else ends the ranks while they read it, such as a lack of memory; it stays "
+                  "where it is",
+              {}};
+    case Suspicion::Outcome::quarantine:
+      return {"quarantine", fmt::format("{} is corrupt: quarantined as {}", file, found.text), {}};
+    case Suspicion::Outcome::needed:
+      return {"give_up",
+              fmt::format("giving up: {} is corrupt, and there is no older checkpoint to take instead: {}",
+                          suspect.string(), found.text),
+              {}};
+    case Suspicion::Outcome::unknown:
+      break;
+  }
+  return {"warning", fmt::format("{} cannot be verified, so it stays where it is: {}", file, found.text), {}};
 }
 
 }  // namespace reprieve::supervisor

@@ -2,6 +2,7 @@
 #include "storage/format/blocks.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
