@@ -68,3 +68,8 @@ gtest_discover_tests(e2e_tests TEST_FILTER "${few_e2e}" DISCOVERY_TIMEOUT 120
 gtest_discover_tests(e2e_tests TEST_FILTER "${quick_e2e}-${few_e2e}" DISCOVERY_TIMEOUT 120
   PROPERTIES LABELS e2e_quick TIMEOUT 300)
 gtest_discover_tests(e2e_tests TEST_FILTER "-${quick_e2e}:${few_e2e}" DISCOVERY_TIMEOUT 120 PROPERTIES LABELS e2e TIMEOUT 300)
+
+# The lives of node-local copies at length: 15 minutes.
+add_test(NAME e2e.long.local_lives CONFIGURATIONS long COMMAND e2e_tests --gtest_filter=LocalLives.*)
+set_tests_properties(e2e.long.local_lives PROPERTIES LABELS long TIMEOUT 86400 RUN_SERIAL ON
+  ENVIRONMENT "LOCAL_LIVES=300;${reprieve_mpi_environment}")
