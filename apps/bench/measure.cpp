@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +18,7 @@
 #include <thread>
 
 #include "cluster/communicator.hpp"
+#include "common/ranks.hpp"
 #include "common/table.hpp"
 #include "core/log.hpp"
 
@@ -75,20 +75,16 @@ void FirstRanks::run(const std::function<void()>& work) const {
 }
 
 Scratch::Scratch(const std::filesystem::path& parent) {
-  std::array<char, PATH_MAX> name{};
-  int error = 0;
+  const apps::Ranks world(MPI_COMM_WORLD);
   const auto base = parent.empty() ? std::filesystem::temp_directory_path() : parent;
-  if (rank_in(MPI_COMM_WORLD) == 0) {
-    const std::string pattern = (base / "reprieve-bench-XXXXXX").string();
-    std::strncpy(name.data(), pattern.c_str(), name.size() - 1);
-    error = mkdtemp(name.data()) == nullptr ? errno : 0;
-  }
-  check_mpi(MPI_Bcast(&error, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast");
-  if (error != 0) {
-    throw std::runtime_error(fmt::format("cannot make a directory in {}: {}", base.string(), std::strerror(error)));
-  }
-  check_mpi(MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, MPI_COMM_WORLD), "MPI_Bcast");
-  path_ = name.data();
+  std::string name = (base / "reprieve-bench-XXXXXX").string();
+  world.on_every_rank([&] {
+    if (world.is_chief() && mkdtemp(name.data()) == nullptr) {
+      throw std::runtime_error(fmt::format("cannot make a directory in {}: {}", base.string(), std::strerror(errno)));
+    }
+  });
+  world.broadcast(name, 0);
+  path_ = name;
 }
 
 Scratch::~Scratch() {

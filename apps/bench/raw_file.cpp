@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "cluster/communicator.hpp"
-#include "core/directory.hpp"
 #include "storage/hdf5/hdf5_handle.hpp"
 
 namespace reprieve::bench {
@@ -151,57 +150,38 @@ int open_flags(RawMethod method) { return goes_past_cache(method) ? O_RDWR | O_D
 int open_flags(RawRead method) { return method == RawRead::direct_threads ? O_RDONLY | O_DIRECT : O_RDONLY; }
 
 bool is_available(RawMethod method, const std::filesystem::path& directory) {
-  switch (method) {
-    case RawMethod::buffered:
-    case RawMethod::started:
-      return true;
-    case RawMethod::uncached:
-      return uncached_works(directory);
-    case RawMethod::direct_threads:
-      return temporary_file(directory, O_DIRECT).get() >= 0;
+  if (method == RawMethod::uncached) {
+    return uncached_works(directory);
   }
-  return false;
+  return !goes_past_cache(method) || temporary_file(directory, O_DIRECT).is_open();
 }
 
 bool is_available(RawRead method, const std::filesystem::path& directory) {
-  switch (method) {
-    case RawRead::buffered:
-    case RawRead::mapped:
-      return true;
-    case RawRead::direct_threads:
-      return is_available(RawMethod::direct_threads, directory);
-  }
-  return false;
+  return method != RawRead::direct_threads || is_available(RawMethod::direct_threads, directory);
 }
 
 RawFile::RawFile(std::filesystem::path path, int flags)
     : path_(std::move(path)),
       // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
       descriptor_(::open(path_.c_str(), flags | O_CLOEXEC, 0600)) {
-  if (descriptor_ < 0) {
+  if (!descriptor_.is_open()) {
     fail("open", path_, errno);
   }
 }
 
-RawFile::~RawFile() { ::close(descriptor_); }
-
 void RawFile::allocate(std::uint64_t size) const {
-  if (::fallocate(descriptor_, 0, 0, at(size)) != 0 && ::ftruncate(descriptor_, at(size)) != 0) {
+  if (::fallocate(descriptor_.get(), 0, 0, at(size)) != 0 && ::ftruncate(descriptor_.get(), at(size)) != 0) {
     fail("allocate", path_, errno);
   }
 }
 
 void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const {
-  switch (method) {
-    case RawMethod::buffered:
-    case RawMethod::started:
-    case RawMethod::uncached:
-      return write_buffered(bytes, offset, method);
-    case RawMethod::direct_threads:
-      return by_threads(bytes.size(), "write", [&](std::size_t begin, std::size_t size) {
-        return ::pwrite(descriptor_, &bytes[begin], size, at(offset + begin));
-      });
+  if (!goes_past_cache(method)) {
+    return write_buffered(bytes, offset, method);
   }
+  by_threads(bytes.size(), "write", [&](std::size_t begin, std::size_t size) {
+    return ::pwrite(descriptor_.get(), &bytes[begin], size, at(offset + begin));
+  });
 }
 
 void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset, RawRead method) const {
@@ -212,7 +192,7 @@ void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset, RawRead met
       return read_mapped(bytes, offset);
     case RawRead::direct_threads:
       return by_threads(bytes.size(), "read", [&](std::size_t begin, std::size_t size) {
-        return ::pread(descriptor_, &bytes[begin], size, at(offset + begin));
+        return ::pread(descriptor_.get(), &bytes[begin], size, at(offset + begin));
       });
   }
 }
@@ -220,13 +200,13 @@ void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset, RawRead met
 void RawFile::write_buffered(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const {
   const int flags = method == RawMethod::uncached ? kDontCache : 0;
   while (!bytes.empty()) {
-    const ssize_t written = write_with(descriptor_, bytes.first(std::min(bytes.size(), kChunk)), offset, flags);
+    const ssize_t written = write_with(descriptor_.get(), bytes.first(std::min(bytes.size(), kChunk)), offset, flags);
     if (written <= 0) {
       fail("write", path_, written < 0 ? errno : EIO);
     }
     if (method == RawMethod::started &&
-        ::sync_file_range(descriptor_, at(offset), at(static_cast<std::uint64_t>(written)), SYNC_FILE_RANGE_WRITE) !=
-            0) {
+        ::sync_file_range(descriptor_.get(), at(offset), at(static_cast<std::uint64_t>(written)),
+                          SYNC_FILE_RANGE_WRITE) != 0) {
       fail("begin to write", path_, errno);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -236,7 +216,7 @@ void RawFile::write_buffered(std::span<const std::byte> bytes, std::uint64_t off
 
 void RawFile::read_buffered(std::span<std::byte> bytes, std::uint64_t offset) const {
   while (!bytes.empty()) {
-    const ssize_t got = ::pread(descriptor_, bytes.data(), std::min(bytes.size(), kChunk), at(offset));
+    const ssize_t got = ::pread(descriptor_.get(), bytes.data(), std::min(bytes.size(), kChunk), at(offset));
     if (got <= 0) {
       fail("read", path_, got < 0 ? errno : EIO);
     }
@@ -249,7 +229,7 @@ void RawFile::read_mapped(std::span<std::byte> bytes, std::uint64_t offset) cons
   if (bytes.empty()) {
     return;
   }
-  void* const place = ::mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED, descriptor_, at(offset));
+  void* const place = ::mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED, descriptor_.get(), at(offset));
   if (place == MAP_FAILED) {
     fail("map", path_, errno);
   }
@@ -281,7 +261,7 @@ void RawFile::by_threads(std::size_t bytes, const char* action, Transfer&& trans
 }
 
 void RawFile::sync() const {
-  if (::fsync(descriptor_) != 0) {
+  if (::fsync(descriptor_.get()) != 0) {
     fail("make durable", path_, errno);
   }
 }
@@ -289,7 +269,7 @@ void RawFile::sync() const {
 void drop_from_cache(const std::filesystem::path& file) {
   const RawFile opened(file, O_RDONLY);
   opened.sync();
-  if (const int error = ::posix_fadvise(opened.descriptor_, 0, 0, POSIX_FADV_DONTNEED); error != 0) {
+  if (const int error = ::posix_fadvise(opened.descriptor_.get(), 0, 0, POSIX_FADV_DONTNEED); error != 0) {
     fail("drop from the page cache", file, error);
   }
 }
@@ -305,7 +285,7 @@ void read_into_cache(const std::filesystem::path& file) {
 
 void settle(const std::filesystem::path& directory) {
   const RawFile opened(directory, O_RDONLY | O_DIRECTORY);
-  if (::syncfs(opened.descriptor_) != 0) {
+  if (::syncfs(opened.descriptor_.get()) != 0) {
     fail("sync", directory, errno);
   }
 }

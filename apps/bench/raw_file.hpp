@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <span>
 
+#include "core/directory.hpp"
 #include "workload.hpp"
 
 namespace reprieve::bench {
@@ -26,14 +27,11 @@ enum class RawRead { buffered, mapped, direct_threads };
 [[nodiscard]] bool is_available(RawMethod method, const std::filesystem::path& directory);
 [[nodiscard]] bool is_available(RawRead method, const std::filesystem::path& directory);
 
-/// A file descriptor that closes itself. Every failure is a std::system_error with the path.
+/// An open file. Every failure is a std::system_error with the path.
 class RawFile {
  public:
   /// @param flags  for open(2)
   RawFile(std::filesystem::path path, int flags);
-  ~RawFile();
-  RawFile(const RawFile&) = delete;
-  RawFile& operator=(const RawFile&) = delete;
 
   void allocate(std::uint64_t size) const;
   /// Offset, size and memory are multiples of the page size unless the method goes through the page cache.
@@ -53,7 +51,7 @@ class RawFile {
   void by_threads(std::size_t bytes, const char* action, Transfer&& transfer) const;
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  core::Descriptor descriptor_;
 };
 
 /// True for those that need whole pages.

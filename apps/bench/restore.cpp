@@ -37,7 +37,7 @@ struct RestorePath {
 std::uint64_t raw_offset(Workload& workload, const fs::path& file) {
   constexpr std::uint64_t page = 4096;
   const std::uint64_t size = fs::file_size(file) / page * page;
-  return std::min(workload.padded_offset(), size - std::min<std::uint64_t>(size, workload.padded_bytes().size()));
+  return std::min(workload.padded_offset(), size - std::min<std::uint64_t>(size, workload.limit_bytes().size()));
 }
 
 /// As many bytes as the state has, out of the checkpoint itself: another file could lie on faster or slower parts of

@@ -4,9 +4,7 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,37 +34,17 @@ using storage::Box;
 using storage::Bytes;
 using storage::Description;
 
-/// Cells of a rank along each dimension.
-constexpr std::uint64_t kCells = 32;
-
-/// Ranks along each dimension, as equal as the number allows.
-std::array<std::uint64_t, 3> grid_of(std::uint64_t ranks) {
-  std::array<std::uint64_t, 3> grid{1, 1, 1};
-  for (std::size_t d = 0; d < grid.size(); ++d) {
-    const std::uint64_t left = ranks / (grid[0] * grid[1] * grid[2]);
-    auto cut = static_cast<std::uint64_t>(std::llround(std::pow(static_cast<double>(left), 1.0 / double(3 - d))));
-    while (left % cut != 0) {
-      --cut;
-    }
-    grid[d] = cut;
-  }
-  return grid;
-}
-
-/// The part of a regular 3-D grid that a rank has.
-Box part_of_grid(std::uint64_t rank, const std::array<std::uint64_t, 3>& grid) {
-  const std::array<std::uint64_t, 3> at{rank / (grid[1] * grid[2]), rank / grid[2] % grid[1], rank % grid[2]};
-  return {{at[0] * kCells, at[1] * kCells, at[2] * kCells}, {kCells, kCells, kCells}};
-}
+/// Cells of a rank: 32 along each dimension.
+constexpr std::uint64_t kCells = 32 * 32 * 32;
 
 /// All variables of a rank have one shape, as the fields on a grid have.
 std::vector<Description> describe(std::uint64_t rank, std::uint64_t ranks, std::uint64_t variables) {
-  const auto grid = grid_of(ranks);
+  const ArrayPart part = grid_part(kCells, rank, ranks);
   Description variable;
   variable.distribution = Distribution::distributed;
   variable.type = element_type_of<double>();
-  variable.shape = {grid[0] * kCells, grid[1] * kCells, grid[2] * kCells};
-  variable.boxes = {part_of_grid(rank, grid)};
+  variable.shape = part.shape;
+  variable.boxes = {Box{part.offset, part.extent}};
   std::vector<Description> all(variables, variable);
   for (std::uint64_t v = 0; v < variables; ++v) {
     all[v].name = fmt::format("field/{:07}", v);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -111,6 +112,12 @@ class HandlerLoop {
   Reaction reaction(std::uint64_t iterations, double delay_s, Ranks ranks);
 
  private:
+  /// What ran since the last boundary is no step of this loop, which must be in its steady state.
+  void begin_steadily(std::uint64_t steps, const auto& step) {
+    handler_->begin_phase();
+    time_loop(std::min(steps, kLeadIn), step);
+  }
+
   Checkpoint checkpoint_;
   int value_ = 0;
   std::optional<Clock::time_point> save_began_;
@@ -130,9 +137,7 @@ double HandlerLoop::boundaries(std::uint64_t steps, std::uint64_t iterations, Ra
       }
     });
   };
-  // What ran since the last boundary is no step of this loop, which must be in its steady state.
-  handler_->begin_phase();
-  time_loop(std::min(steps, kLeadIn), step);
+  begin_steadily(steps, step);
   sum = 0;
   time_loop(steps, step);
   return slowest(sum - static_cast<double>(steps) * seconds_per_reading());
@@ -140,8 +145,7 @@ double HandlerLoop::boundaries(std::uint64_t steps, std::uint64_t iterations, Ra
 
 double HandlerLoop::whole(std::uint64_t steps, std::uint64_t iterations) {
   const auto step = [&] { handler_->run([iterations] { Work::run(iterations); }); };
-  handler_->begin_phase();
-  time_loop(std::min(steps, kLeadIn), step);
+  begin_steadily(steps, step);
   return time_loop(steps, step);
 }
 
@@ -179,44 +183,36 @@ Reaction HandlerLoop::reaction(std::uint64_t iterations, double delay_s, Ranks r
 struct StepOptions {
   std::vector<double> steps_us{1, 10, 100, 1000, 100'000};
   double round_s = 0.1;
-  int rounds = 21;
   int reactions = 15;
   double run_in_s = 0.3;
-  std::filesystem::path directory;
+  CommonOptions common{.rounds = 21, .directory = {}};
 };
 
 struct StepResult {
   Summary bare;       ///< seconds a step
+  Summary allreduce;  ///< seconds that a blocking MPI_Allreduce adds to a step
   Summary boundary;   ///< seconds a step boundary, timed on its own
   Summary whole;      ///< seconds that a loop with a handler takes longer for each step than the bare loop
   Summary waiting;    ///< the same if the ranks meet nowhere else: with the time that the faster rank waits
-  Summary allreduce;  ///< seconds that a blocking MPI_Allreduce adds to a step
 };
 
 StepResult measure(HandlerLoop& handler, const Work& work, double step_s, const StepOptions& options) {
   const std::uint64_t iterations = work.iterations(step_s);
   const auto steps = static_cast<std::uint64_t>(std::max(5.0, options.round_s / step_s));
-  const auto count = static_cast<double>(steps);
-  std::vector<double> bare;
-  std::vector<double> boundary;
-  std::vector<double> whole;
-  std::vector<double> waiting;
-  std::vector<double> allreduce;
-  for (int round = -2; round < options.rounds; ++round) {  // the first two warm up
+  std::array<std::vector<double>, 5> seconds;                     // in the order of StepResult
+  for (int round = -2; round < options.common.rounds; ++round) {  // the first two warm up
     const double plain = bare_loop(steps, iterations);
     const double blocking = allreduce_loop(steps, iterations);
     const double coupled = handler.boundaries(steps, iterations, Ranks::meet_in_each_step);
     const double with_handler = handler.whole(steps, iterations);
     const double uncoupled = handler.boundaries(steps, iterations, Ranks::never_meet);
-    if (round >= 0) {
-      bare.push_back(plain / count);
-      allreduce.push_back((blocking - plain) / count);
-      boundary.push_back(coupled / count);
-      whole.push_back((with_handler - plain) / count);
-      waiting.push_back(uncoupled / count);
+    const std::array<double, 5> measured{plain, blocking - plain, coupled, with_handler - plain, uncoupled};
+    for (std::size_t i = 0; round >= 0 && i < measured.size(); ++i) {
+      seconds[i].push_back(measured[i] / static_cast<double>(steps));
     }
   }
-  return {summarize(bare), summarize(boundary), summarize(whole), summarize(waiting), summarize(allreduce)};
+  return {summarize(seconds[0]), summarize(seconds[1]), summarize(seconds[2]), summarize(seconds[3]),
+          summarize(seconds[4])};
 }
 
 struct Reactions {
@@ -241,7 +237,7 @@ Reactions measure_reactions(HandlerLoop& handler, const Work& work, double step_
 }
 
 void run(const StepOptions& options, bool json) {
-  const Scratch scratch(options.directory);
+  const Scratch scratch(options.common.directory);
   const Work work;
   HandlerLoop handler(scratch.path());
   std::vector<Row> costs;
@@ -295,14 +291,13 @@ void add_step_command(CLI::App& app, const bool& json) {
   CLI::App* command = app.add_subcommand(
       "step", "Cost of a step boundary against a bare loop, and the time from a signal to the start of the save");
   command->add_option("--steps-us", options->steps_us, "Step lengths in microseconds")->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Rounds; every loop runs once in each")->capture_default_str();
   command->add_option("--round-seconds", options->round_s, "Length of one loop")->capture_default_str();
   command->add_option("--reactions", options->reactions, "Signals per step length")->capture_default_str();
   command
       ->add_option("--run-in-seconds", options->run_in_s,
                    "Each signal comes so long after its loop began, to twice that")
       ->capture_default_str();
-  command->add_option("--directory", options->directory, "Where to put temporary files (default: the system's)");
+  add_options(*command, options->common);
   command->callback([options, &json] { run(*options, json); });
 }
 

@@ -38,7 +38,8 @@ std::uint64_t divisor_near_root(std::uint64_t number, double degree) {
   return std::max<std::uint64_t>(divisor, 1);
 }
 
-/// A rank's box of @p count elements, in a grid of ranks that is as even as their number allows.
+}  // namespace
+
 ArrayPart grid_part(std::uint64_t count, std::uint64_t rank, std::uint64_t ranks) {
   const std::uint64_t x = divisor_near_root(count, 3);
   const std::uint64_t y = divisor_near_root(count / x, 2);
@@ -54,8 +55,6 @@ ArrayPart grid_part(std::uint64_t count, std::uint64_t rank, std::uint64_t ranks
   }
   return part;
 }
-
-}  // namespace
 
 void add_options(CLI::App& command, StateOptions& options) {
   add_sizes(command, options.sizes_mib);

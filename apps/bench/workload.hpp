@@ -61,6 +61,9 @@ struct ArrayPart {
   std::vector<std::uint64_t> extent;
 };
 
+/// A rank's box of @p count elements, in a grid of ranks that is as even as their number allows.
+[[nodiscard]] ArrayPart grid_part(std::uint64_t count, std::uint64_t rank, std::uint64_t ranks);
+
 /// This rank's part of the state: one block of memory that begins where malloc puts a large one, a little after the
 /// begin of a page; the variables lie in it one after the other. Every element knows its index, whatever the number of
 /// ranks.
@@ -80,9 +83,8 @@ class Workload {
   /// That of each small variable.
   [[nodiscard]] ArrayPart small_part() const;
 
-  /// This rank's bytes, and the same rounded up to whole pages (the memory is there).
+  /// This rank's bytes; the memory behind them is there up to whole pages.
   [[nodiscard]] std::span<std::byte> bytes() noexcept { return {memory(), size_}; }
-  [[nodiscard]] std::span<std::byte> padded_bytes() noexcept { return {memory(), padded_}; }
   /// A copy of the padded bytes in huge pages of memory, if the system has them, for what is measured as the limit:
   /// devices write from them and read into them faster.
   [[nodiscard]] std::span<std::byte> limit_bytes();

@@ -76,8 +76,8 @@ class JsonSection : public CLI::Config {
   /// @param app  outlives this
   JsonSection(const CLI::App& app, std::string name) : app_(&app), name_(std::move(name)) {}
 
-  [[nodiscard]] std::string to_config(const CLI::App* app, bool default_also, bool write_description,
-                                      std::string prefix) const override;
+  /// Nobody has one written.
+  [[nodiscard]] std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
   [[nodiscard]] std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
 
  private:
@@ -86,14 +86,6 @@ class JsonSection : public CLI::Config {
   const CLI::App* app_;
   std::string name_;
 };
-
-std::string JsonSection::to_config(const CLI::App* app, bool, bool, std::string) const {
-  PlainJson section = PlainJson::object();
-  for (const CLI::Option* option : app->get_options([](const CLI::Option* o) { return o->get_configurable(); })) {
-    section[key_name(option->get_single_name())] = option->results();
-  }
-  return PlainJson{{name_, section}}.dump(2);
-}
 
 const CLI::Option& JsonSection::find_option(const std::string& key) const {
   const CLI::Option* const option = app_->get_option_no_throw("--" + option_name(key));
@@ -227,6 +219,8 @@ void CommandLine::add_library_options() {
 }
 
 void CommandLine::add_common_options(ProgramOptions& options) {
+  app_.add_option("--summary", options.summary, "write the result to this JSON file, finished or preempted")
+      ->type_name("FILE");
   add_library_options();
   const auto delay = [&options](std::int64_t ms) { options.step_delay = std::chrono::milliseconds(ms); };
   app_.add_option_function<std::int64_t>("--step-delay-ms", delay, "sleep in every step; changes nothing else")
@@ -284,11 +278,6 @@ std::string format_duration(std::chrono::duration<double> duration) {
     return fmt::format("{}:{:02}:{:02}", hours, minutes, total % 60);
   }
   return minutes > 0 ? fmt::format("{}:{:02}", minutes, total % 60) : fmt::format("{} s", total);
-}
-
-Preemption preemption_of(const reprieve::ExitContext& context, std::uint64_t run_calls) {
-  const std::chrono::duration<double> since_notice = std::chrono::steady_clock::now() - context.notice.time;
-  return {context.notice, run_calls, since_notice.count(), context.checkpoint};
 }
 
 Json to_json(const Preemption& preemption) {

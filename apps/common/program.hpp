@@ -30,7 +30,6 @@ namespace apps {
 
 // Options.
 
-/// A group of options.
 inline constexpr const char* kForTests = "For tests and demonstrations";
 
 /// A range that is not repeated in the help, where the text says what matters.
@@ -58,7 +57,7 @@ class CommandLine {
 
   [[nodiscard]] CLI::App& app() noexcept { return app_; }
 
-  /// Adds the options that belong to the library, and the delay of steps.
+  /// Adds the options that belong to the library, the summary, and the delay of steps.
   void add_common_options(ProgramOptions& options);
 
   /// Fills in what the options of all programs have in common, and what was bound to `app()`.
@@ -107,10 +106,6 @@ struct Outcome {
   std::optional<std::uint64_t> restored_digest;  ///< of the state right after the restore
   std::optional<Preemption> preemption;          ///< nothing: the run finished
 };
-
-/// To be called in an exit function.
-/// @param run_calls  calls of run before the save
-Preemption preemption_of(const reprieve::ExitContext& context, std::uint64_t run_calls);
 
 Json to_json(const Preemption& preemption);
 
@@ -228,7 +223,8 @@ class Job {
   void leave(const reprieve::ExitContext& context) const {
     try {
       auto summary = summarize();
-      summary.preemption = preemption_of(context, summary.run_calls);
+      const std::chrono::duration<double> since_notice = std::chrono::steady_clock::now() - context.notice.time;
+      summary.preemption = Preemption{context.notice, summary.run_calls, since_notice.count(), context.checkpoint};
       if (ranks_.is_chief()) {
         report_.preempted(summary, context.exit_code);
       }

@@ -71,8 +71,6 @@ void add_equation_options(CLI::App& app, Options& options) {
       ->check(between(std::uint64_t{1}, std::uint64_t{1'000'000'000'000}));
   add_three(app, "--ranks", options.ranks, "ranks per dimension; 0: as MPI likes")
       ->check(between(std::uint64_t{0}, kMostPoints));
-  app.add_option("--summary", options.summary, "write the result to this JSON file, finished or preempted")
-      ->type_name("FILE");
   app.add_option(
          "--xdmf", options.xdmf,
          "side file with which ParaView opens the checkpoints; \"none\": do not write it (default: heat.xdmf in\n"

@@ -61,12 +61,6 @@ Index arrange(int size, const Index& points, const Index& wanted) {
   return ranks;
 }
 
-void free_type(MPI_Datatype& type) {
-  if (type != MPI_DATATYPE_NULL && MPI_Type_free(&type) != MPI_SUCCESS) {
-    std::cerr << "reprieve-heat: MPI_Type_free failed" << std::endl;
-  }
-}
-
 /// Layer @p layer of the padded field in one dimension, without the ghost layers of the others: the stencil has no
 /// corners.
 MPI_Datatype layer_type(const Field& field, std::size_t dimension, std::size_t layer) {
@@ -136,10 +130,11 @@ HaloExchange::HaloExchange(const Topology& topology, const Field& field) : topol
 
 HaloExchange::~HaloExchange() {
   for (Faces& faces : faces_) {
-    free_type(faces.lower_ghost);
-    free_type(faces.lower);
-    free_type(faces.upper);
-    free_type(faces.upper_ghost);
+    for (MPI_Datatype* type : {&faces.lower_ghost, &faces.lower, &faces.upper, &faces.upper_ghost}) {
+      if (*type != MPI_DATATYPE_NULL && MPI_Type_free(type) != MPI_SUCCESS) {
+        std::cerr << "reprieve-heat: MPI_Type_free failed" << std::endl;
+      }
+    }
   }
 }
 

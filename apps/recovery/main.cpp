@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-namespace recovery {
+namespace {
 
 struct WorkerOptions {
   std::filesystem::path directory;
@@ -29,12 +29,7 @@ struct WorkerOptions {
   bool fail_in_grace = false;  ///< the last rank throws in the first step after a notice
 };
 
-/// One rank of the run. Returns the exit code.
-int run_worker(const WorkerOptions& options, int argc, char** argv);
-
 // A program that is preempted: a field whose every value depends on all steps of all ranks.
-
-namespace {
 
 class Simulation {
  public:
@@ -101,8 +96,7 @@ int run(const WorkerOptions& options) {
   }
 }
 
-}  // namespace
-
+/// One rank of the run. Returns the exit code.
 int run_worker(const WorkerOptions& options, int argc, char** argv) {
   reprieve::watch_signals();
   if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
@@ -112,10 +106,6 @@ int run_worker(const WorkerOptions& options, int argc, char** argv) {
   const int code = run(options);
   return MPI_Finalize() == MPI_SUCCESS ? code : 1;
 }
-
-}  // namespace recovery
-
-namespace {
 
 /// Runs a command to its end. @throws std::runtime_error unless it ends with 0
 void run_to_end(std::vector<std::string> command) {
@@ -166,7 +156,7 @@ int keep_running(const std::filesystem::path& directory, const std::vector<std::
 
 int main(int argc, char** argv) {
   CLI::App app("Keeps running while its workers are taken, and starts them again");
-  recovery::WorkerOptions worker;
+  WorkerOptions worker;
   bool is_worker = false;
   std::vector<std::string> command;
   app.add_option("--directory", worker.directory, "directory of the checkpoints")->required();
@@ -178,7 +168,7 @@ int main(int argc, char** argv) {
   app.add_option("command", command, "what starts the workers, after --");
   CLI11_PARSE(app, argc, argv);
   if (is_worker) {
-    return recovery::run_worker(worker, argc, argv);
+    return run_worker(worker, argc, argv);
   }
   if (command.empty()) {
     std::cerr << "reprieve-recovery: no workers to be started; add: -- mpirun -n 4 ./program" << std::endl;

@@ -195,10 +195,9 @@ Json two_levels_json(const TwoLevelAdvice& advice) {
 }
 
 Json notice_json(const NoticeAdvice& notice) {
-  return {{"wait_s", notice.costs.wait_s},         {"save_s", notice.costs.save_s},
-          {"leave_s", notice.costs.leave_s},       {"needed_s", notice.needed_s},
-          {"with_margin_s", notice.with_margin_s}, {"signal_lead_s", notice.signal_lead_s},
-          {"two_saves_s", notice.two_saves_s}};
+  Json json = to_json(notice.costs);
+  json["two_saves_s"] = notice.two_saves_s;
+  return json;
 }
 
 void print_history(std::ostream& out, const Advice& advice) {
@@ -312,6 +311,15 @@ Advice advise(const RunHistory& history, const AdviceQuestion& question) {
   return advice;
 }
 
+Json to_json(const supervisor::GraceCosts& costs) {
+  return {{"wait_s", costs.wait_s},
+          {"save_s", costs.save_s},
+          {"leave_s", costs.leave_s},
+          {"needed_s", supervisor::grace_needed_s(costs)},
+          {"with_margin_s", supervisor::grace_with_margin_s(costs)},
+          {"signal_lead_s", supervisor::signal_lead_s(costs)}};
+}
+
 Json to_json(const Advice& advice) {
   Json grace;
   if (advice.question.grace_s && advice.notice) {
@@ -412,11 +420,7 @@ supervisor::RunHistory read_histories(const Options& options) {
 
 int run(const Options& options) {
   const Advice advice = advise(read_histories(options), options.question);
-  if (options.json) {
-    print_json(std::cout, to_json(advice));
-  } else {
-    print_text(std::cout, advice);
-  }
+  print_answer(options.json, to_json(advice), [&] { print_text(std::cout, advice); });
   if (!advice.notice) {
     return kTrouble;
   }

@@ -76,6 +76,8 @@ struct Advice {
 
 Advice advise(const supervisor::RunHistory& history, const AdviceQuestion& question);
 
+/// What the time from a notice to the end was made of, and what that means for a grace.
+Json to_json(const supervisor::GraceCosts& costs);
 Json to_json(const Advice& advice);
 void print_text(std::ostream& out, const Advice& advice);
 

@@ -31,7 +31,6 @@ enum ExitCode : int {
 /// How long another program's answer is waited for.
 inline constexpr std::chrono::seconds kAnswerLimit{5};
 
-/// What a subcommand is made with.
 struct Tool {
   CLI::App& app;
   int& exit_code;

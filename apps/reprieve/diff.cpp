@@ -8,6 +8,7 @@
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <utility>
@@ -134,6 +135,36 @@ namespace fs = std::filesystem;
 using storage::VariableInfo;
 using storage::VariableReader;
 
+/// What differs first: a variable that differs in one way is not compared in the later ways.
+enum class Problem { only_in_a, only_in_b, kind, type, shape, values };
+
+/// Lower-case name: "only_in_a", "kind", "values", ...
+const char* to_string(Problem problem) noexcept {
+  constexpr std::array kNames{"only_in_a", "only_in_b", "kind", "type", "shape", "values"};
+  return kNames[static_cast<std::size_t>(problem)];
+}
+
+/// One variable that is not the same in both files.
+struct Difference {
+  std::string variable;
+  Problem problem = Problem::values;
+  std::string a;  ///< kind, type, shape: what it is there
+  std::string b;
+  bool other_ranks = false;  ///< a per-rank variable of so many ranks here, and so many there
+  // For values:
+  std::uint64_t elements = 0;     ///< in the whole variable
+  Comparison comparison;          ///< counts and sizes
+  std::optional<int> first_rank;  ///< per-rank variables: whose element the first different one is
+  Extents first_index;            ///< of the first different element, in the variable or in that rank's part
+};
+
+/// The result of a comparison of two files.
+struct DifferenceReport {
+  std::size_t variables = 0;            ///< names in either file
+  std::uint64_t bytes = 0;              ///< compared
+  std::vector<Difference> differences;  ///< sorted by name
+};
+
 /// Bytes compared at a time, per file.
 constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 
@@ -248,13 +279,10 @@ std::optional<Difference> compare_data(const VariableReader& reader_a, const Var
   return difference;
 }
 
-}  // namespace
-
-const char* to_string(Problem problem) noexcept {
-  constexpr std::array kNames{"only_in_a", "only_in_b", "kind", "type", "shape", "values"};
-  return kNames[static_cast<std::size_t>(problem)];
-}
-
+/// Compares all variables of two files, in pieces, so that memory does not grow with the files. The data are taken as
+/// they are; verify the files first.
+/// @param progress  called with bytes done and bytes in all
+/// @throws CorruptError, StorageError, MismatchError (a format of a later version)
 DifferenceReport find_differences(const fs::path& a, const fs::path& b,
                                   const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   const VariableReader reader_a(a);
@@ -294,8 +322,6 @@ DifferenceReport find_differences(const fs::path& a, const fs::path& b,
   return report;
 }
 
-namespace {
-
 using supervisor::StateComparison;
 using supervisor::StateDifference;
 using Kind = StateDifference::Kind;
@@ -321,6 +347,11 @@ std::string element_text(const storage::VariableReader& file, const VariableInfo
   });
   return text;
 }
+
+/// Differences of floating-point numbers up to this part of the greatest of the numbers that differ are what another
+/// order of sums may leave. Numbers that are equal do not count: a fill value would hide every difference.
+constexpr double kFloatRounding = 1e-4;
+constexpr double kDoubleRounding = 1e-9;
 
 /// The greatest difference that rounding may leave, as a part of the greatest of the numbers that differ; nothing for
 /// other types.
@@ -557,11 +588,7 @@ int run(const Options& options) {
     require_sound(file);
   }
   const DifferenceReport report = compare(options);
-  if (options.json) {
-    print_json(std::cout, report_json(options, report));
-  } else {
-    print_text(options, report);
-  }
+  print_answer(options.json, report_json(options, report), [&] { print_text(options, report); });
   return report.differences.empty() ? kGood : kBad;
 }
 

@@ -184,10 +184,18 @@ void examine_limits(Findings& findings, const MachineFacts& facts) {
   }
 }
 
-std::string value_of(const std::string& line) {
-  const auto equals = line.find('=');
-  const auto begin = equals == std::string::npos ? equals : line.find_first_not_of(' ', equals + 1);
-  return begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(" \r") + 1 - begin);
+/// Calls @p take with the name and the value of each line "name = value".
+void for_each_line(const std::string& text, const auto& take) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto equals = line.find('=');
+    const auto begin = equals == std::string::npos ? equals : line.find_first_not_of(' ', equals + 1);
+    const auto name = line.find_first_not_of(' ');
+    if (name != std::string::npos) {
+      take(line.substr(name, line.find_first_of(" =", name) - name),
+           begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(" \r") + 1 - begin));
+    }
+  }
 }
 
 /// "30 sec"
@@ -201,34 +209,29 @@ std::optional<double> seconds_of(const std::string& value) {
 
 SlurmFacts parse_slurm_config(const std::string& text) {
   SlurmFacts facts;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::string key = line.substr(0, line.find_first_of(" ="));
-    const std::string value = value_of(line);
-    if (key == "SlurmctldParameters") {
+  for_each_line(text, [&](const std::string& name, const std::string& value) {
+    if (name == "SlurmctldParameters") {
       facts.signals_before_preemption = value.find("preempt_send_user_signal") != std::string::npos;
-    } else if (key == "KillWait") {
+    } else if (name == "KillWait") {
       facts.kill_wait_s = seconds_of(value);
-    } else if (key == "RequeueExit") {
+    } else if (name == "RequeueExit") {
       facts.requeue_exit = value == "(null)" ? "" : value;
-    } else if (key == "PreemptMode") {
+    } else if (name == "PreemptMode") {
       facts.preempt_mode = value;
     }
-  }
+  });
   return facts;
 }
 
 PbsFacts parse_pbs_job(const std::string& text) {
   PbsFacts facts;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::string value = value_of(line);
-    if (line.find("Rerunable =") != std::string::npos) {
+  for_each_line(text, [&](const std::string& name, const std::string& value) {
+    if (name == "Rerunable") {
       facts.rerunnable = value == "True" || value == "y" || value == "1";
-    } else if (line.find("Resource_List.walltime =") != std::string::npos) {
+    } else if (name == "Resource_List.walltime") {
       facts.wall_time = value;
     }
-  }
+  });
   return facts;
 }
 
@@ -398,11 +401,7 @@ MachineFacts local_state(const Options& options) {
 
 int run(const Options& options) {
   const std::vector<supervisor::Finding> findings = examine(local_state(options));
-  if (options.json) {
-    print_json(std::cout, {{"findings", to_json(findings)}});
-  } else {
-    print_findings(std::cout, findings);
-  }
+  print_answer(options.json, {{"findings", to_json(findings)}}, [&] { print_findings(std::cout, findings); });
   const auto problem = std::ranges::find(findings, supervisor::Finding::Grade::problem, &supervisor::Finding::grade);
   return problem == findings.end() ? kGood : kBad;
 }

@@ -56,10 +56,8 @@ struct MachineFacts {
   std::uint64_t open_files_limit = 0;
 };
 
-/// Reads the output of `scontrol show config`.
 SlurmFacts parse_slurm_config(const std::string& text);
 
-/// Reads the output of `qstat -f JOB`.
 PbsFacts parse_pbs_job(const std::string& text);
 
 /// In the order in which a job meets them.

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "advise.hpp"
 #include "command.hpp"
 #include "core/log.hpp"
 #include "diff.hpp"
@@ -130,21 +131,9 @@ Json end_json(const supervisor::EndFacts& end) {
   return {{"resumed", start_json(end.resumed)}, {"undisturbed", start_json(end.undisturbed)}, {"files", files}};
 }
 
-Json grace_json(const DrillFacts& facts) {
-  const auto costs = supervisor::grace_costs(facts);
-  if (!costs) {
-    return {};
-  }
-  return {{"wait_s", costs->wait_s},
-          {"save_s", costs->save_s},
-          {"leave_s", costs->leave_s},
-          {"needed_s", supervisor::grace_needed_s(*costs)},
-          {"with_margin_s", supervisor::grace_with_margin_s(*costs)},
-          {"signal_lead_s", supervisor::signal_lead_s(*costs)}};
-}
-
 Json to_json(const DrillReport& report) {
   const DrillFacts& facts = report.facts;
+  const auto costs = supervisor::grace_costs(facts);
   return {{"verdict", words_of(report.verdict).id},
           {"findings", tool::to_json(report.findings)},
           {"command", facts.command},
@@ -156,7 +145,7 @@ Json to_json(const DrillReport& report) {
           {"state", facts.state ? state_json(*facts.state) : Json()},
           {"replay", facts.replay ? replay_json(*facts.replay) : Json()},
           {"to_end", facts.to_end ? end_json(*facts.to_end) : Json()},
-          {"grace_needed", grace_json(facts)},
+          {"grace_needed", costs ? tool::to_json(*costs) : Json()},
           {"kept", list_json(facts.kept, [](const auto& directory) { return directory.string(); })}};
 }
 
@@ -386,11 +375,7 @@ supervisor::DrillSettings settings_of(const Options& options) {
 
 int run(const Options& options) {
   const DrillReport report{supervisor::run_drill(settings_of(options))};
-  if (options.json) {
-    print_json(std::cout, to_json(report));
-  } else {
-    print_text(std::cout, report);
-  }
+  print_answer(options.json, to_json(report), [&] { print_text(std::cout, report); });
   return words_of(report.verdict).code;
 }
 

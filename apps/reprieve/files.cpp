@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "files.hpp"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <ostream>
 
 #include "core/directory.hpp"
 #include "core/event_log.hpp"
@@ -40,8 +37,6 @@ fs::file_status status_of(const fs::path& path) {
   return status;
 }
 
-using nlohmann::json;
-
 /// One entry for each copy that some of these parts belong to; one without a copy if there are none.
 std::vector<LocalListEntry> entries_of(const manager::LocalFolder& folder) {
   std::map<std::string, LocalListEntry> copies;
@@ -67,16 +62,12 @@ std::vector<LocalListEntry> entries_of(const manager::LocalFolder& folder) {
   return entries;
 }
 
-const char* state_of(const LocalListEntry& entry) {
-  return entry.is_flushed ? "flushed into this directory" : entry.in_use ? "in use" : "left by a run that is gone";
-}
-
 /// Deeper than anybody lays out runs; keeps a wrong start (`/`) from taking for ever.
 constexpr int kDepth = 6;
 
 /// A run lists its ranks when it has restored. Before that its rank 0 alone is known, and seen on its own node only.
 bool chief_lives(const RunStatus& status) {
-  return status.host == core::host_name() && core::start_of_process(status.pid) != 0;
+  return status.start.host == core::host_name() && core::start_of_process(status.start.pid) != 0;
 }
 
 /// Nothing if the log has no run.
@@ -231,64 +222,11 @@ std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const
 }
 
 std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory) {
-  std::optional<std::filesystem::path> local;
-  for (const auto& logged : core::read_events(directory / manager::kEventLogName, core::kLongestLog)) {
-    if (const auto* start = std::get_if<events::Start>(&logged.event)) {
-      local = start->local_directory.value_or("");
-    }
-  }
+  const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
+  const auto last = timeline.status(directory, false);
   std::error_code ignored;
-  return local && !local->empty() && std::filesystem::is_directory(*local, ignored) ? local : std::nullopt;
-}
-
-void print_text(std::ostream& out, const LocalListing& listing) {
-  const std::string place = listing.place.empty() ? "" : " in " + listing.place.string();
-  if (listing.entries.empty()) {
-    out << "no node-local copies" << place << '\n';
-    return;
-  }
-  constexpr auto kRight = Table::Align::right;
-  out << "parts of node-local copies that this node reaches" << place << ":\n";
-  Table table({{"OF"},
-               {"STEP", kRight},
-               {"PARTS", kRight},
-               {"FOR PARTNERS", kRight},
-               {"SIZE", kRight},
-               {"AGE", kRight},
-               {"STATE"}});
-  for (const LocalListEntry& entry : listing.entries) {
-    const std::string owner = entry.is_of_directory ? "this directory" : core::escaped(entry.folder.string());
-    if (entry.copy) {
-      table.add_row({owner, std::to_string(entry.step()), fmt::format("{} of {}", entry.parts, entry.copy->ranks),
-                     std::to_string(entry.partner_parts), core::size_text(entry.size_bytes), human_age(entry.time()),
-                     state_of(entry)});
-    } else {
-      table.add_row({owner, "-", "0", "0", "-", "-", state_of(entry)});
-    }
-  }
-  table.print(out);
-}
-
-json to_json(const std::vector<LocalListEntry>& entries) {
-  json list = json::array();
-  for (const LocalListEntry& entry : entries) {
-    json item{{"folder", entry.folder.string()},
-              {"of_this_directory", entry.is_of_directory},
-              {"in_use", entry.in_use},
-              {"flushed", entry.is_flushed},
-              {"parts", entry.parts},
-              {"partner_parts", entry.partner_parts},
-              {"size_bytes", entry.size_bytes}};
-    if (entry.copy) {
-      item["step"] = entry.step();
-      item["ranks"] = entry.copy->ranks;
-      item["run"] = entry.copy->save.run;
-      item["save"] = entry.copy->save.save;
-      item["time"] = utc_time(entry.time());
-    }
-    list.push_back(std::move(item));
-  }
-  return list;
+  const bool is_here = last && fs::is_directory(last->local_directory, ignored);
+  return is_here ? std::optional(last->local_directory) : std::nullopt;
 }
 
 std::set<fs::path> run_directories(const fs::path& top) {

@@ -9,10 +9,10 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "manager/checkpoint_list.hpp"
@@ -38,12 +38,9 @@ using manager::CheckpointFile;
 /// turn comes: then @p look gives false. Where all that were listed have gone so, they are listed again.
 void look_at_each(const std::filesystem::path& directory, const std::function<bool(const CheckpointFile&)>& look);
 
-/// What stands for a file, to see whether another one has taken its name, or its content was changed.
-struct FileState {
-  std::uint64_t inode = 0;
-  std::int64_t modified_ns = 0;
-  bool operator==(const FileState&) const = default;
-};
+/// What stands for a file, to see whether another one has taken its name, or its content was changed: its inode, and
+/// when it was modified, in nanoseconds.
+using FileState = std::pair<std::uint64_t, std::int64_t>;
 /// Nothing if there is none of that name, or it cannot be read.
 std::optional<FileState> state_of(const std::filesystem::path& file);
 /// Those of all checkpoints in a directory.
@@ -61,7 +58,6 @@ manager::LockHolder this_process();
 /// The corrupt checkpoints that a restart has quarantined (suffix `.corrupt`), sorted by name.
 std::vector<std::filesystem::path> quarantined_files(const std::filesystem::path& directory);
 
-/// When a checkpoint was saved.
 std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata);
 
 /// Verifies a checkpoint, and shows under its file name, or under @p name, how far that is. @throws StorageError
@@ -99,14 +95,6 @@ struct LocalListEntry {
 /// Where the last run in @p directory took node-local copies, by its log. Nothing if it took none, or if that directory
 /// is not on this node.
 [[nodiscard]] std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory);
-
-struct LocalListing {
-  std::filesystem::path place;  ///< empty: only what was flushed was looked for
-  std::vector<LocalListEntry> entries;
-};
-
-void print_text(std::ostream& out, const LocalListing& listing);
-[[nodiscard]] nlohmann::json to_json(const std::vector<LocalListEntry>& entries);
 
 // The runs that have left an event log, and how they stand.
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // reprieve ls DIR
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -48,6 +50,62 @@ void define(CLI::App& command, Options& options) {
                 "List the node-local copies of all directories of checkpoints, in --local or /dev/shm")
       ->excludes(directory);
   add_json(command, options.json);
+}
+
+struct LocalListing {
+  std::filesystem::path place;  ///< empty: only what was flushed was looked for
+  std::vector<LocalListEntry> entries;
+};
+
+const char* state_of(const LocalListEntry& entry) {
+  return entry.is_flushed ? "flushed into this directory" : entry.in_use ? "in use" : "left by a run that is gone";
+}
+
+void print_text(const LocalListing& listing) {
+  const std::string place = listing.place.empty() ? "" : " in " + listing.place.string();
+  if (listing.entries.empty()) {
+    std::cout << "no node-local copies" << place << '\n';
+    return;
+  }
+  constexpr auto kRight = Table::Align::right;
+  std::cout << "parts of node-local copies that this node reaches" << place << ":\n";
+  Table table({{"OF"},
+               {"STEP", kRight},
+               {"PARTS", kRight},
+               {"FOR PARTNERS", kRight},
+               {"SIZE", kRight},
+               {"AGE", kRight},
+               {"STATE"}});
+  for (const LocalListEntry& entry : listing.entries) {
+    const std::string owner = entry.is_of_directory ? "this directory" : core::escaped(entry.folder.string());
+    if (entry.copy) {
+      table.add_row({owner, std::to_string(entry.step()), fmt::format("{} of {}", entry.parts, entry.copy->ranks),
+                     std::to_string(entry.partner_parts), core::size_text(entry.size_bytes), human_age(entry.time()),
+                     state_of(entry)});
+    } else {
+      table.add_row({owner, "-", "0", "0", "-", "-", state_of(entry)});
+    }
+  }
+  table.print(std::cout);
+}
+
+/// With the keys in the order of their names.
+Json local_json(const LocalListEntry& entry) {
+  nlohmann::json item{{"folder", entry.folder.string()},
+                      {"of_this_directory", entry.is_of_directory},
+                      {"in_use", entry.in_use},
+                      {"flushed", entry.is_flushed},
+                      {"parts", entry.parts},
+                      {"partner_parts", entry.partner_parts},
+                      {"size_bytes", entry.size_bytes}};
+  if (entry.copy) {
+    item["step"] = entry.step();
+    item["ranks"] = entry.copy->ranks;
+    item["run"] = entry.copy->save.run;
+    item["save"] = entry.copy->save.save;
+    item["time"] = utc_time(entry.time());
+  }
+  return item;
 }
 
 /// One file of the list.
@@ -129,7 +187,7 @@ void print_text(const Options& options, const std::vector<Entry>& entries, const
     std::cout << "quarantined as corrupt: " << core::escaped(file.filename().string()) << '\n';
   }
   if (!options.local.empty() || !local.entries.empty()) {
-    tool::print_text(std::cout, local);
+    print_text(local);
   }
 }
 
@@ -157,7 +215,7 @@ Json to_json(const Options& options, const std::vector<Entry>& entries, const Lo
       {"directory", options.directory.string()},
       {"checkpoints", list_json(entries, [](const Entry& entry) { return to_json(entry); })},
       {"quarantine", list_json(quarantined_files(options.directory), [](const auto& file) { return file.string(); })},
-      {"local", tool::to_json(local.entries)}};
+      {"local", list_json(local.entries, local_json)}};
 }
 
 /// What this node reaches of node-local copies. Where nobody asked for them, what cannot be listed is left out.
@@ -178,11 +236,7 @@ int list_all_local(const Options& options) {
   const std::filesystem::path place = options.local.empty() ? "/dev/shm" : options.local;
   require_directory(place);
   const LocalListing local{place, list_local(place, {})};
-  if (options.json) {
-    print_json(std::cout, {{"local", tool::to_json(local.entries)}});
-  } else {
-    tool::print_text(std::cout, local);
-  }
+  print_answer(options.json, {{"local", list_json(local.entries, local_json)}}, [&] { print_text(local); });
   return kGood;
 }
 
@@ -201,11 +255,7 @@ int run(const Options& options) {
     entries.push_back(std::move(entry));
     return true;
   });
-  if (options.json) {
-    print_json(std::cout, to_json(options, entries, local));
-  } else {
-    print_text(options, entries, local);
-  }
+  print_answer(options.json, to_json(options, entries, local), [&] { print_text(options, entries, local); });
   return kGood;
 }
 
@@ -263,12 +313,11 @@ int run(const Options& options) {
   require_directory(options.directory);
   const std::filesystem::path file = options.output.empty() ? options.directory / "checkpoints.xdmf" : options.output;
   const XdmfReport report = write_xdmf(options.directory, file, options.xdmf);
-  if (options.json) {
-    print_json(std::cout, {{"file", file.string()}, {"checkpoints", report.checkpoints}, {"arrays", report.arrays}});
-  } else {
-    std::cout << core::escaped(file.string()) << ": " << report.checkpoints << " checkpoints with " << report.arrays
-              << " arrays\n";
-  }
+  print_answer(options.json, {{"file", file.string()}, {"checkpoints", report.checkpoints}, {"arrays", report.arrays}},
+               [&] {
+                 std::cout << core::escaped(file.string()) << ": " << report.checkpoints << " checkpoints with "
+                           << report.arrays << " arrays\n";
+               });
   return kGood;
 }
 

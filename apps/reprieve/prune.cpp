@@ -153,6 +153,10 @@ std::uint64_t total_size(const std::vector<CheckpointFile>& files) {
   return bytes;
 }
 
+void print_freed(std::uint64_t bytes, const Options& options) {
+  std::cout << fmt::format("{} {}\n", core::size_text(bytes), options.dry_run ? "would be freed" : "freed");
+}
+
 void print_text(const Plan& plan, std::uint64_t freed_bytes, const Options& options) {
   const auto print = [](const char* what, const std::vector<CheckpointFile>& files) {
     for (const CheckpointFile& file : files) {
@@ -162,7 +166,7 @@ void print_text(const Plan& plan, std::uint64_t freed_bytes, const Options& opti
   print(options.dry_run ? "would remove" : "removed", plan.remove);
   print("kept", plan.keep);
   print("corrupt", plan.corrupt);
-  std::cout << fmt::format("{} {}\n", core::size_text(freed_bytes), options.dry_run ? "would be freed" : "freed");
+  print_freed(freed_bytes, options);
 }
 
 Json to_json(const Plan& plan, std::uint64_t freed_bytes, const Options& options) {
@@ -176,11 +180,9 @@ Json to_json(const Plan& plan, std::uint64_t freed_bytes, const Options& options
 
 int prune_copies(const Options& options) {
   const std::uint64_t bytes = manager::remove_local_folder(options.copies, options.dry_run);
-  if (options.json) {
-    print_json(std::cout, {{"folder", options.copies.string()}, {"dry_run", options.dry_run}, {"freed_bytes", bytes}});
-  } else {
-    std::cout << fmt::format("{} {}\n", core::size_text(bytes), options.dry_run ? "would be freed" : "freed");
-  }
+  print_answer(options.json,
+               {{"folder", options.copies.string()}, {"dry_run", options.dry_run}, {"freed_bytes", bytes}},
+               [&] { print_freed(bytes, options); });
   return kGood;
 }
 
@@ -205,11 +207,7 @@ int run(const Options& options) {
     }
     carry_out(plan, options);
   }
-  if (options.json) {
-    print_json(std::cout, to_json(plan, freed_bytes, options));
-  } else {
-    print_text(plan, freed_bytes, options);
-  }
+  print_answer(options.json, to_json(plan, freed_bytes, options), [&] { print_text(plan, freed_bytes, options); });
   return kGood;
 }
 

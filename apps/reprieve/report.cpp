@@ -37,10 +37,11 @@ void replace_all(std::string& text, std::string_view old, std::string_view by) {
   }
 }
 
-/// What is between the quotes of a label.
+/// What is between the quotes of a label. Bytes that are not UTF-8 are replaced.
 std::string label_text(const std::string& value) {
+  const std::string quoted = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string escaped;
-  for (const char c : valid_utf8(value)) {
+  for (const char c : Json::parse(quoted).get<std::string>()) {
     if (c == '\n') {
       escaped += "\\n";
     } else if (c == '\\' || c == '"') {
@@ -66,9 +67,10 @@ struct Metric {
   std::function<std::vector<Sample>(const RunReport&, TimePoint)> samples;
 };
 
-std::vector<Sample> one(double value) { return {{"", "", value}}; }
-
-std::vector<Sample> one_if(bool known, double value) { return known ? one(value) : std::vector<Sample>{}; }
+/// None where the number is not known.
+std::vector<Sample> one(std::optional<double> value) {
+  return value ? std::vector<Sample>{{"", "", *value}} : std::vector<Sample>{};
+}
 
 std::vector<Sample> states(const RunReport& report, TimePoint) {
   std::vector<Sample> samples;
@@ -96,15 +98,9 @@ std::vector<Sample> save_seconds(const RunReport& report, TimePoint) {
   return {{"_sum", "", sum}, {"_count", "", static_cast<double>(report.saves.size())}};
 }
 
-std::vector<Sample> at_risk(const RunReport& report, TimePoint now) {
-  const auto seconds = report.status.at_risk(now);
-  return one_if(seconds.has_value(), seconds ? seconds->count() : 0);
-}
-
 std::vector<Sample> saved_at(const RunReport& report, TimePoint) {
-  const auto& saved = report.status.saved;
-  const bool is_known = saved && saved->time;
-  return one_if(is_known, is_known ? std::chrono::duration<double>(saved->time->time_since_epoch()).count() : 0);
+  const auto time = report.status.saved ? report.status.saved->time : std::nullopt;
+  return one(time ? std::optional(std::chrono::duration<double>(time->time_since_epoch()).count()) : std::nullopt);
 }
 
 double count(std::uint64_t number) { return static_cast<double>(number); }
@@ -117,15 +113,20 @@ const std::vector<Metric>& metrics() {
        [](Report report, TimePoint) { return one(count(report.status.reported_step)); }},
       {"reprieve_run_total_steps", "gauge", "Steps that the run makes in all; absent if it does not say.",
        [](Report report, TimePoint) {
-         return one_if(report.status.total_steps > 0, count(report.status.total_steps));
+         const auto& steps = report.status.total_steps;
+         return one(steps > 0 ? std::optional(count(steps)) : std::nullopt);
        }},
       {"reprieve_at_risk_seconds", "gauge", "Work that would be lost if the run were killed now; absent if it ended.",
-       at_risk},
+       [](Report report, TimePoint now) {
+         const auto seconds = report.status.at_risk(now);
+         return one(seconds ? std::optional(seconds->count()) : std::nullopt);
+       }},
       {"reprieve_last_checkpoint_timestamp_seconds", "gauge", "When the last checkpoint was saved, since 1970.",
        saved_at},
       {"reprieve_last_checkpoint_bytes", "gauge", "Size of the state in the last checkpoint.",
        [](Report report, TimePoint) {
-         return one_if(report.status.saved.has_value(), report.status.saved ? count(report.status.saved->bytes) : 0);
+         const auto& saved = report.status.saved;
+         return one(saved ? std::optional(count(saved->bytes)) : std::nullopt);
        }},
       {"reprieve_saves_total", "counter", "Checkpoints saved.",
        [](Report report, TimePoint) { return one(count(report.saves.size())); }},

@@ -158,100 +158,82 @@ struct Options {
 };
 
 void define_restarts(CLI::App& command, Options& options) {
-  constexpr const char* kGroup = "Restarts";
+  command.option_defaults()->group("Restarts");
   command
       .add_option("--restarts", options.settings.restarts.restarts,
                   "How often a saved or crashed run is started again, at most")
-      ->check(CLI::Range(0, 1'000'000))
-      ->group(kGroup);
+      ->check(CLI::Range(0, 1'000'000));
   add_duration(command, "--backoff", options.settings.restarts.first_pause,
-               "Pause after a crash; doubles, up to 1 min, while there is no progress")
-      ->group(kGroup);
+               "Pause after a crash; doubles, up to 1 min, while there is no progress");
   command
       .add_option("--give-up-after", options.settings.restarts.fruitless_runs,
                   "Runs in a row without a newer checkpoint")
       ->check(CLI::Range(1, 1000))
-      ->capture_default_str()
-      ->group(kGroup);
+      ->capture_default_str();
 }
 
 void define_end(CLI::App& command, Options& options) {
-  constexpr const char* kGroup = "The end of the job";
-  auto* time_left = add_duration(command, "--time-left", options.time_left, "The job is killed in TIME")->group(kGroup);
+  command.option_defaults()->group("The end of the job");
+  auto* time_left = add_duration(command, "--time-left", options.time_left, "The job is killed in TIME");
   command.add_option("--deadline", options.deadline, "The same as a time: 2026-03-01T12:00:00 (local, or with Z UTC)")
-      ->excludes(time_left)
-      ->group(kGroup);
+      ->excludes(time_left);
   const auto take_lead = [&](double seconds) {
     options.settings.lead = std::chrono::seconds(static_cast<std::int64_t>(seconds));
   };
   add_duration(command, "--lead", take_lead, "How long before the end the ranks are told")
-      ->default_str("2 min, or a quarter of the time if that is less")
-      ->group(kGroup);
-  command
-      .add_option("--directory", options.directory,
-                  "Checkpoint directory of the program, which gets it as REPRIEVE_DIRECTORY; watched for PREEMPT from "
-                  "the start on. A program that uses another one is ended")
-      ->group(kGroup);
-  command
-      .add_flag_callback(
-          "--no-drain", [&] { options.settings.flushes_local_copies = false; },
-          "Leave node-local copies in the memory of the nodes when a run ends in disorder. Otherwise `reprieve drain` "
-          "makes a checkpoint of them")
-      ->group(kGroup);
+      ->default_str("2 min, or a quarter of the time if that is less");
+  command.add_option(
+      "--directory", options.directory,
+      "Checkpoint directory of the program, which gets it as REPRIEVE_DIRECTORY; watched for PREEMPT from "
+      "the start on. A program that uses another one is ended");
+  command.add_flag_callback(
+      "--no-drain", [&] { options.settings.flushes_local_copies = false; },
+      "Leave node-local copies in the memory of the nodes when a run ends in disorder. Otherwise `reprieve drain` "
+      "makes a checkpoint of them");
   add_duration(command, "--ready-timeout", options.settings.patience,
-               "How long a notice waits for a program to show that it uses the library")
-      ->group(kGroup);
+               "How long a notice waits for a program to show that it uses the library");
 }
 
 void define_launcher(CLI::App& command, Options& options) {
-  constexpr const char* kGroup = "Launcher";
-  command
-      .add_flag_callback(
-          "--no-shield", [&] { options.settings.shield_daemons = false; },
-          "Leave the launch agent of mpirun's daemons on other nodes alone")
-      ->group(kGroup);
+  command.option_defaults()->group("Launcher");
+  command.add_flag_callback(
+      "--no-shield", [&] { options.settings.shield_daemons = false; },
+      "Leave the launch agent of mpirun's daemons on other nodes alone");
   add_duration(command, "--link-timeout", options.settings.link_timeout,
-               "mpirun notices a dead connection to a node within TIME; 0: as it is configured")
-      ->group(kGroup);
-  command
-      .add_option("--run-dir", options.run_directory,
-                  "Where to make the private directory for the run's record; all nodes must see it. Default: the "
-                  "working directory if there are several nodes, else the directory for temporary files")
-      ->group(kGroup);
+               "mpirun notices a dead connection to a node within TIME; 0: as it is configured");
+  command.add_option("--run-dir", options.run_directory,
+                     "Where to make the private directory for the run's record; all nodes must see it. Default: the "
+                     "working directory if there are several nodes, else the directory for temporary files");
 }
 
 void define_hosts(CLI::App& command, Options& options) {
-  constexpr const char* kGroup = "Dead hosts";
+  command.option_defaults()->group("Dead hosts");
   command
       .add_option("--min-ranks", options.hosts.min_ranks,
                   "Before each start, leave out the hosts that mpirun cannot reach; start on fewer ranks if the others "
                   "have no room for all, but not on fewer than this")
-      ->check(CLI::Range(1, 100'000'000))
-      ->group(kGroup);
+      ->check(CLI::Range(1, 100'000'000));
   command
       .add_option("--spares", options.hosts.spares,
                   "The last so many hosts of mpirun's --host or --hostfile, or of the job, stay free until another one "
                   "does not answer")
-      ->check(CLI::Range(0, 1'000'000))
-      ->group(kGroup);
-  add_duration(command, "--host-timeout", options.hosts.patience, "How long a host has to answer")->group(kGroup);
+      ->check(CLI::Range(0, 1'000'000));
+  add_duration(command, "--host-timeout", options.hosts.patience, "How long a host has to answer");
 }
 
 void define_slurm(CLI::App& command, Options& options) {
-  constexpr const char* kGroup = "Slurm";
-  auto* slurm = command
-                    .add_flag("--slurm", options.in_slurm,
-                              "Inside a job: watch its end and its preemption, and put it back into the queue when it "
-                              "was saved, unless Slurm has decided already or the job forbids it (--no-requeue)")
-                    ->group(kGroup);
+  command.option_defaults()->group("Slurm");
+  auto* slurm =
+      command.add_flag("--slurm", options.in_slurm,
+                       "Inside a job: watch its end and its preemption, and put it back into the queue when it "
+                       "was saved, unless Slurm has decided already or the job forbids it (--no-requeue)");
   command
       .add_flag_callback(
           "--requeue-exit", [&] { options.slurm.way = supervisor::RequeueWay::exit_code; },
           "The site has RequeueExit set to the restart code: leave with it, instead of scontrol requeue, unless "
           "the job is preempted")
-      ->needs(slurm)
-      ->group(kGroup);
-  add_duration(command, "--slurm-poll", options.slurm.poll, "Ask Slurm so often")->needs(slurm)->group(kGroup);
+      ->needs(slurm);
+  add_duration(command, "--slurm-poll", options.slurm.poll, "Ask Slurm so often")->needs(slurm);
 }
 
 void define(CLI::App& command, Options& options) {
@@ -260,6 +242,7 @@ void define(CLI::App& command, Options& options) {
   define_slurm(command, options);
   define_launcher(command, options);
   define_hosts(command, options);
+  command.option_defaults()->group("Options");
   command.add_flag("--quiet", options.quiet, "Show only what a person has to know");
   command.add_flag("--json", options.json, "Show events as JSON, one per line, on standard error");
 }

@@ -225,11 +225,7 @@ void print_text(const std::filesystem::path& file, const storage::Part& part) {
 
 template <class Content>
 int show(const Options& options, const Content& content) {
-  if (options.json) {
-    print_json(std::cout, to_json(options.file, content));
-  } else {
-    print_text(options.file, content);
-  }
+  print_answer(options.json, to_json(options.file, content), [&] { print_text(options.file, content); });
   return kGood;
 }
 

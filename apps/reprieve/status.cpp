@@ -23,16 +23,11 @@ namespace reprieve::tool {
 
 namespace {
 
-/// The name comes last: it may hold anything.
-constexpr const char* kFormat = "%i|%T|%L|%R|%j";
-
 using Seconds = std::chrono::duration<double>;
 
 Json time_or_null(const std::optional<TimePoint>& time) { return time ? Json(utc_time(*time)) : Json(); }
 
 }  // namespace
-
-std::vector<std::string> squeue_command() { return {"squeue", "--me", "--noheader", "-o", kFormat}; }
 
 std::vector<QueuedJob> parse_squeue(const std::string& text) {
   std::vector<QueuedJob> jobs;
@@ -127,9 +122,9 @@ Json to_json(const RunStatus& status, TimePoint now) {
   Json json{{"directory", status.directory.string()},
             {"state", to_string(status.state)},
             {"message", status.message},
-            {"host", status.host},
-            {"pid", status.pid},
-            {"ranks", status.ranks},
+            {"host", status.start.host},
+            {"pid", status.start.pid},
+            {"ranks", status.start.world_size},
             {"starts", status.starts},
             {"failed_saves", status.failed_saves},
             {"started", time_or_null(status.started)},
@@ -236,7 +231,7 @@ void look_at_local(RunStatus& status) {
         status.take(copy);
       }
     }
-    if (!has_any && status.host == core::host_name()) {
+    if (!has_any && status.start.host == core::host_name()) {
       status.local.reset();  // it became a checkpoint, or was removed
     }
   } catch (const Error&) {
@@ -273,9 +268,9 @@ std::string time_text(const std::optional<std::chrono::duration<double>>& time) 
 
 /// Where it works, what it saved, and what ends it.
 std::string details_of(const RunStatus& run, TimePoint now) {
-  std::string text =
-      fmt::format("{}: {} on {} (process {})", short_name(run.directory),
-                  count_text(static_cast<std::uint64_t>(run.ranks), "rank"), printable(run.host), run.pid);
+  std::string text = fmt::format("{}: {} on {} (process {})", short_name(run.directory),
+                                 count_text(static_cast<std::uint64_t>(run.start.world_size), "rank"),
+                                 printable(run.start.host), run.start.pid);
   if (run.saved && run.saved->time) {
     text += fmt::format("; saved {} {} ago", core::size_text(run.saved->bytes), human_age(*run.saved->time));
   }
@@ -343,7 +338,9 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
 
 /// The user's jobs, where Slurm answers: also those that wait, and have no run yet.
 std::vector<QueuedJob> jobs_in_slurm() {
-  return parse_squeue(termination::output_of(squeue_command(), {}, kAnswerLimit).value_or(""));
+  // The name comes last: it may hold anything.
+  const std::vector<std::string> command{"squeue", "--me", "--noheader", "-o", "%i|%T|%L|%R|%j"};
+  return parse_squeue(termination::output_of(command, {}, kAnswerLimit).value_or(""));
 }
 
 void print_jobs(std::ostream& out, const std::vector<QueuedJob>& jobs, const std::vector<RunStatus>& runs) {

@@ -4,7 +4,6 @@
 /// @file
 /// How a run stands: from its event log, and from the user's jobs as Slurm lists them. Pure.
 
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -30,32 +29,8 @@ struct QueuedJob {
   std::string where;      ///< its nodes, or in parentheses why it waits
 };
 
-/// What squeue has to be asked for.
-[[nodiscard]] std::vector<std::string> squeue_command();
-
-/// Reads its answer. Lines of another form are left out.
+/// Reads the answer of squeue to `-o %i|%T|%L|%R|%j`. Lines of another form are left out.
 [[nodiscard]] std::vector<QueuedJob> parse_squeue(const std::string& text);
-
-/// Thirty years: a time beyond it is none, but a broken log.
-inline constexpr double kLongestTime = 1e9;
-
-/// Nothing unless @p seconds is a time that somebody can have waited.
-inline std::optional<double> plausible(std::optional<double> seconds) {
-  return seconds && *seconds >= 0 && *seconds < kLongestTime ? seconds : std::nullopt;
-}
-
-/// Seconds since 1970, with the fraction. @param text  the time of an event
-inline std::optional<double> wall_clock_of(const std::string& text) {
-  const auto whole = core::time_of_event(text);
-  if (!whole) {
-    return std::nullopt;
-  }
-  double fraction = 0;
-  if (const auto dot = text.find('.'); dot != std::string::npos) {
-    std::from_chars(text.data() + dot, text.data() + text.size(), fraction);
-  }
-  return std::chrono::duration<double>(whole->time_since_epoch()).count() + fraction;
-}
 
 // How a run stands, from what it has written into its checkpoint directory. Pure.
 
@@ -101,10 +76,8 @@ struct LocalState {
 struct RunStatus {
   std::filesystem::path directory;
   RunState state = RunState::gone;
-  std::string message;  ///< of the notice or the error, if there is one
-  std::string host;     ///< of rank 0
-  int pid = 0;
-  int ranks = 0;
+  std::string message;              ///< of the notice or the error, if there is one
+  events::Start start;              ///< the last one
   bool has_handler = false;         ///< in the last start, as far as it came
   int starts = 0;                   ///< of runs in this directory, as far as the log reaches
   std::uint64_t failed_saves = 0;   ///< periodic ones, since the last that was made

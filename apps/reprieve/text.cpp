@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <iostream>
 #include <sstream>
 #include <utility>
 
@@ -120,11 +119,6 @@ std::string wrapped(const std::string& text, std::size_t width) {
     result += line + '\n';
   }
   return result;
-}
-
-std::string valid_utf8(const std::string& text) {
-  const std::string quoted = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-  return Json::parse(quoted).get<std::string>();
 }
 
 std::string count_text(std::uint64_t count, const std::string& noun) {

@@ -6,9 +6,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -63,9 +63,6 @@ std::string first_line(const std::string& text);
 /// below the text of its line: in a list of options, below the descriptions.
 std::string wrapped(const std::string& text, std::size_t width);
 
-/// @p text with bytes that are not UTF-8 replaced.
-std::string valid_utf8(const std::string& text);
-
 /// "1 variable", "2 variables".
 std::string count_text(std::uint64_t count, const std::string& noun);
 
@@ -89,6 +86,16 @@ Json list_json(const Items& items, Convert convert) {
 
 /// Writes indented JSON; bytes that are not UTF-8 are replaced.
 void print_json(std::ostream& out, const Json& json);
+
+/// What a command found, on standard output: as JSON if that is wanted, else as @p print writes it.
+template <class Print>
+void print_answer(bool wants_json, const Json& json, Print print) {
+  if (wants_json) {
+    print_json(std::cout, json);
+  } else {
+    print();
+  }
+}
 
 /// How far a long operation is. Shows "label: 1.2 GiB of 2.9 GiB, 410.0 MiB/s, 4 s left" on standard error. On a
 /// terminal in place, after half a second, and wiped at the end; elsewhere a line every ten seconds.

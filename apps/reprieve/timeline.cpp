@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <sstream>
 #include <utility>
@@ -57,9 +58,10 @@ void ReportedStart::note_that_it_reached(std::uint64_t step) {
   }
 }
 
-const char* to_string(Ending ending) {
-  constexpr std::array kNames{"working", "saved", "finished", "failed", "killed", "untold"};
-  return kNames.at(static_cast<std::size_t>(ending));
+const TimeKind& kind_of(Fate fate) {
+  constexpr std::array kIds{"kept", "lost", "unsaved", "unknown"};
+  const std::string_view id = kIds.at(static_cast<std::size_t>(fate));
+  return *std::ranges::find_if(time_kinds(), [&](const TimeKind& kind) { return kind.id == id; });
 }
 
 namespace {
@@ -72,6 +74,33 @@ Json time_sums_json(const TimeSums& times) {
   return json;
 }
 
+/// Thirty years: a time beyond it is none, but a broken log.
+constexpr double kLongestTime = 1e9;
+
+/// Nothing unless @p seconds is a time that somebody can have waited.
+std::optional<double> plausible(std::optional<double> seconds) {
+  return seconds && *seconds >= 0 && *seconds < kLongestTime ? seconds : std::nullopt;
+}
+
+/// Seconds since 1970, with the fraction. @param text  the time of an event
+std::optional<double> wall_clock_of(const std::string& text) {
+  const auto whole = core::time_of_event(text);
+  if (!whole) {
+    return std::nullopt;
+  }
+  double fraction = 0;
+  if (const auto dot = text.find('.'); dot != std::string::npos) {
+    std::from_chars(text.data() + dot, text.data() + text.size(), fraction);
+  }
+  return std::chrono::duration<double>(whole->time_since_epoch()).count() + fraction;
+}
+
+/// How a start ended, by its state.
+const char* ending_of(RunState state) {
+  constexpr std::array kNames{"working", "working", "working", "saved", "finished", "failed", "killed", "untold"};
+  return kNames.at(static_cast<std::size_t>(state));
+}
+
 const char* to_id(Source source) {
   constexpr std::array kIds{"nothing", "checkpoint", "local_copy", "local_copy_of_other_nodes", "local_copy_flushed"};
   return kIds.at(static_cast<std::size_t>(source));
@@ -79,9 +108,9 @@ const char* to_id(Source source) {
 
 Json start_json(const ReportedStart& start) {
   return {{"time", start.time ? Json(utc_time(*start.time)) : Json()},
-          {"host", start.host},
-          {"pid", start.pid},
-          {"ranks", start.ranks},
+          {"host", start.event.host},
+          {"pid", start.event.pid},
+          {"ranks", start.event.world_size},
           {"begin_s", start.begin_s},
           {"ready_s", start.ready_s},
           {"restore_begin_s", or_null(start.restore_begin_s)},
@@ -91,7 +120,7 @@ Json start_json(const ReportedStart& start) {
           {"saved_by_local_copy", start.saved_by_local},
           {"step_from", or_null(start.step_from)},
           {"step_to", or_null(start.step_to)},
-          {"ending", to_string(start.ending)},
+          {"ending", ending_of(start.ending)},
           {"why", start.why},
           {"lost_steps", start.lost_steps},
           {"perhaps_lost_steps", or_null(start.perhaps_lost_steps)},
@@ -114,19 +143,14 @@ Json local_json(const ReportedLocalCopies& local) {
 Json reported_notice_json(const ReportedNotice& notice) {
   return {{"at_s", notice.at_s},
           {"start", notice.start + 1},
-          {"source", notice.source},
-          {"message", notice.message},
-          {"host", notice.host},
-          {"rank", notice.rank},
+          {"source", notice.event.source},
+          {"message", notice.event.message},
+          {"host", notice.event.host},
+          {"rank", notice.event.rank},
           {"grace_s", or_null(notice.grace_s)},
           {"agreed_s", or_null(notice.agreed_s)},
           {"committed_s", or_null(notice.committed_s)},
           {"left_s", or_null(notice.left_s)}};
-}
-
-const char* to_string(Fate fate) {
-  constexpr std::array kNames{"kept", "lost", "unsaved", "unknown"};
-  return kNames.at(static_cast<std::size_t>(fate));
 }
 
 /// Neighbours with the same fate are one.
@@ -138,7 +162,7 @@ Json spans_json(const std::vector<WorkSpan>& spans) {
     list.push_back({{"start", span->start + 1},
                     {"begin_s", span->begin_s},
                     {"end_s", std::prev(end)->end_s},
-                    {"fate", to_string(span->fate)}});
+                    {"fate", kind_of(span->fate).id}});
     span = end;
   }
   return list;
@@ -165,42 +189,28 @@ std::string advice_text(const Advice& advice) {
   return text.str();
 }
 
-using ChiefStage = supervisor::ChiefProgress::Stage;
-
 bool is_preemption(const std::optional<SaveReason>& reason) {
   return reason && reason->kind == SaveReason::Kind::preemption;
 }
 
 /// What becomes of the work after the last save.
-Fate fate_of_rest(Ending ending) {
-  if (ending == Ending::untold) {
-    return Fate::untold;
+Fate fate_of_rest(RunState ending) {
+  if (ending == RunState::ended) {
+    return Fate::unknown;
   }
-  return ending == Ending::saved || ending == Ending::finished ? Fate::kept : Fate::lost;
+  return ending == RunState::saved || ending == RunState::finished ? Fate::kept : Fate::lost;
 }
 
 /// The work of the starts, by what became of it.
 void sum_up(RunReport& report) {
   for (const WorkSpan& span : report.spans) {
     ReportedStart& start = report.starts[span.start];
-    TimeSums work;
-    switch (span.fate) {
-      case Fate::kept:
-        work.kept_s = span.work_s;
-        report.kept_steps += span.steps();
-        break;
-      case Fate::lost:
-        work.lost_s = span.work_s;
-        start.lost_steps += span.steps();
-        break;
-      case Fate::unsaved:
-        work.unsaved_s = span.work_s;
-        break;
-      case Fate::untold:
-        work.unknown_s = span.work_s;
-        break;
+    start.times.*kind_of(span.fate).seconds += span.work_s;
+    if (span.fate == Fate::kept) {
+      report.kept_steps += span.steps();
+    } else if (span.fate == Fate::lost) {
+      start.lost_steps += span.steps();
     }
-    start.times.add(work);
   }
   for (const ReportedStart& start : report.starts) {
     report.times.add(start.times);
@@ -341,19 +351,14 @@ std::optional<RunStatus> Timeline::status(const std::filesystem::path& directory
   status.directory = directory;
   status.starts = static_cast<int>(report_.starts.size());
   status.started = report_.starts.back().time;
-  status.state = state_of(chief_, lives, saves_ && !status.has_handler);
-  if (save_error_ && status.state == RunState::gone) {
-    status.state = RunState::failed;
-  }
+  status.state = state(lives);
   if (status.state == RunState::failed || (save_error_ && status.state == RunState::leaving)) {
     status.message = error_text();
   } else if (status.failed_saves > 0 && status.state == RunState::running) {
     status.message = put_off_;
   }
-  status.host = chief_.host;
-  status.pid = chief_.pid;
-  status.ranks = chief_.world_size;
-  status.local_directory = chief_.local_directory;
+  status.start = chief_.start;
+  status.local_directory = chief_.start.local_directory.value_or("");
   if (pace_from_) {
     const double seconds = pace_to_.time_s - pace_from_->time_s;
     const double steps = static_cast<double>(pace_to_.step) - static_cast<double>(pace_from_->step);
@@ -440,9 +445,7 @@ void Timeline::on(const events::Start& event) {
   startup_s_ = 0;
   ReportedStart start;
   start.time = event_time_;
-  start.host = event.host;
-  start.pid = event.pid;
-  start.ranks = event.world_size;
+  start.event = event;
   start.begin_s = start.end_s = start.ready_s = now_s_;
   report_.starts.push_back(std::move(start));
 }
@@ -684,12 +687,7 @@ void Timeline::on(const events::LongestStep& event) {
 void Timeline::on(const events::Notice& event) {
   status_.message = event.source;
   const double age_s = plausible(event.age_s).value_or(0);
-  ReportedNotice notice{.at_s = now_s_ - age_s,
-                        .start = report_.starts.size() - 1,
-                        .source = event.source,
-                        .message = event.message,
-                        .host = event.host,
-                        .rank = event.rank};
+  ReportedNotice notice{.at_s = now_s_ - age_s, .start = report_.starts.size() - 1, .event = event};
   if (event.time_left_s) {
     notice.grace_s = plausible(*event.time_left_s + age_s);
   }
@@ -737,17 +735,14 @@ ReportedNotice* Timeline::open_notice() {
   return is_open ? &report_.notices.back() : nullptr;
 }
 
-Ending Timeline::ending() const {
-  switch (chief_.stage) {
-    case ChiefStage::saved:
-      return Ending::saved;
-    case ChiefStage::failed:
-      return Ending::failed;
-    case ChiefStage::finished:
-      return Ending::finished;
-    default:
-      return save_error_ ? Ending::failed : saves_ && !status_.has_handler ? Ending::untold : Ending::killed;
-  }
+RunState Timeline::state(bool lives) const {
+  const RunState told = state_of(chief_, lives, saves_ && !status_.has_handler);
+  return save_error_ && told == RunState::gone ? RunState::failed : told;
+}
+
+RunState Timeline::ending() const {
+  const RunState last = state(false);
+  return save_error_ && last == RunState::ended ? RunState::failed : last;
 }
 
 void Timeline::end_last_start(const RunStatus& status, TimePoint now) {
@@ -757,7 +752,7 @@ void Timeline::end_last_start(const RunStatus& status, TimePoint now) {
   }
   const double now_s = std::chrono::duration<double>(now.time_since_epoch()).count();
   spend(plausible(now_s - wall_s_.value_or(now_s)).value_or(0));
-  current().ending = Ending::working;
+  current().ending = status.state;
   finish_spans(Fate::unsaved);
 }
 
@@ -765,13 +760,13 @@ void Timeline::end_start(double gap_s) {
   ReportedStart& start = current();
   start.ending = ending();
   start.why = why();
-  const bool is_reported = start.ending != Ending::killed && start.ending != Ending::untold;
+  const bool is_reported = start.ending != RunState::gone && start.ending != RunState::ended;
   const double reported_s = span_ ? span_->work_s : 0;
   finish_spans(fate_of_rest(start.ending));
   const double perhaps_s = is_reported || phase_ != Phase::work ? 0 : std::min(gap_s, longest_silence_s(reported_s));
   start.times.unknown_s += perhaps_s;
   start.times.down_s += gap_s - perhaps_s;
-  if (start.ending == Ending::killed && start.times.unknown_s > 0) {
+  if (start.ending == RunState::gone && start.times.unknown_s > 0) {
     start.perhaps_lost_steps = steps_in(start.times.unknown_s);
   }
   now_s_ += gap_s;
@@ -814,11 +809,11 @@ std::optional<std::uint64_t> Timeline::steps_in(double seconds) const {
 }
 std::string Timeline::why() {
   switch (ending()) {
-    case Ending::failed:
+    case RunState::failed:
       return error_text();
-    case Ending::saved:
-      return open_notice() != nullptr ? open_notice()->source : "";
-    case Ending::killed:
+    case RunState::saved:
+      return open_notice() != nullptr ? open_notice()->event.source : "";
+    case RunState::gone:
       return why_killed();
     default:
       return "";
@@ -836,7 +831,7 @@ std::string Timeline::why_killed() {
     return "while it read " + restoring_;
   }
   if (chief_.leaving && open_notice() != nullptr) {
-    return "after a notice (" + open_notice()->source + "), before its state was saved";
+    return "after a notice (" + open_notice()->event.source + "), before its state was saved";
   }
   if (saving_) {
     return "during a save";

@@ -44,8 +44,9 @@ struct TimeKind {
 };
 std::span<const TimeKind> time_kinds();
 
-/// What became of some work.
-enum class Fate { kept, lost, unsaved, untold };
+/// What became of some work; the time for it is counted as `kind_of` says.
+enum class Fate { kept, lost, unsaved, unknown };
+const TimeKind& kind_of(Fate fate);
 
 /// Steps between two saves. Times are seconds since the first start; those of other structures here too.
 struct WorkSpan {
@@ -71,21 +72,9 @@ enum class Source {
   flushed,     ///< the same of parts that ranks or nodes had flushed into the directory
 };
 
-enum class Ending {
-  working,   ///< it has not ended
-  saved,     ///< left after a notice, its state saved
-  finished,  ///< made its last step
-  failed,    ///< with an error that all ranks know
-  killed,    ///< without a word
-  untold,    ///< it had no handler to report it
-};
-const char* to_string(Ending ending);
-
 struct ReportedStart {
   std::optional<TimePoint> time;
-  std::string host;
-  int pid = 0;
-  int ranks = 0;
+  events::Start event;
   double begin_s = 0;
   double end_s = 0;    ///< its last event
   double ready_s = 0;  ///< when it began to work; its end if it did not come so far
@@ -96,7 +85,7 @@ struct ReportedStart {
       0;  ///< steps of the starts before that came back by a node-local copy, and by no checkpoint
   std::optional<std::uint64_t> step_from;
   std::optional<std::uint64_t> step_to;  ///< as reported last
-  Ending ending = Ending::killed;
+  RunState ending = RunState::gone;
   std::string why;
   TimeSums times;  ///< with the time until the next start
   std::uint64_t lost_steps = 0;
@@ -120,10 +109,7 @@ struct ReportedSave {
 struct ReportedNotice {
   double at_s = 0;
   std::size_t start = 0;
-  std::string source;
-  std::string message;
-  std::string host;
-  int rank = -1;
+  events::Notice event;
   std::optional<double> grace_s{};  ///< if it came with a deadline
   std::optional<double> agreed_s{};
   std::optional<double> committed_s{};
@@ -292,7 +278,10 @@ class Timeline {
   void count_steps(std::optional<std::uint64_t> step);
   ReportedNotice* open_notice();
   [[nodiscard]] double since(const ReportedNotice& notice) const { return now_s_ - notice.at_s; }
-  [[nodiscard]] Ending ending() const;
+  /// That of the last start. @param lives  as for `status`
+  [[nodiscard]] RunState state(bool lives) const;
+  /// The same, now that it is over.
+  [[nodiscard]] RunState ending() const;
   void end_last_start(const RunStatus& status, TimePoint now);
   void end_start(double gap_s);
   [[nodiscard]] double longest_silence_s(double reported_s);

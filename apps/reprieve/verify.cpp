@@ -249,11 +249,7 @@ int run(const Options& options) {
       results.push_back(look_at(*name, options));
     }
   }
-  if (options.json) {
-    print_json(std::cout, to_json(results, options));
-  } else {
-    print_text(results, options);
-  }
+  print_answer(options.json, to_json(results, options), [&] { print_text(results, options); });
   return std::ranges::all_of(results, &Result::is_sound) ? kGood : kBad;
 }
 

@@ -53,8 +53,6 @@ void add_training_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->check(between(0.0, 10.0));
   app.add_option("--seed", options.seed, "of everything random")->capture_default_str();
-  app.add_option("--summary", options.summary, "write the result to this JSON file, finished or preempted")
-      ->type_name("FILE");
 }
 
 void add_failing_options(CLI::App& app, Options& options) {

@@ -14,6 +14,7 @@
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"
 #include "manager/local_copies.hpp"
+#include "manager/save.hpp"
 
 namespace reprieve::handler {
 
@@ -58,7 +59,9 @@ bool Saver::is_busy() const {
 SaveReport Saver::save_by_function(const Request& request) {
   const auto start = Clock::now();
   const std::optional<CheckpointInfo> before = manager_.latest();
-  const std::uint64_t number = manager_.impl().run_save_fn_instead(request);
+  CheckpointManager::Impl& impl = manager_.impl();
+  const std::uint64_t number =
+      impl.comm.together([&] { return manager::save_by_function(impl, request); }, "the save function");
   const std::int64_t us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
   const double seconds = 1e-6 * static_cast<double>(comm_.max(us, "the save function"));
   const std::optional<CheckpointInfo> made = manager_.latest();

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "manager/checkpoint_directory.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <functional>
 #include <limits>
 #include <system_error>
 #include <utility>
 
-#include "core/directory.hpp"
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "manager/directory_lock.hpp"
@@ -48,17 +43,13 @@ bool is_file(const core::Directory& place, const core::DirectoryEntry& entry, in
 
 }  // namespace
 
-CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const storage::FileMetadata& metadata) {
+CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const storage::FileMetadata& metadata,
+                         std::optional<std::uint64_t> size_bytes) {
   std::error_code error;
-  const auto size = fs::file_size(file, error);
+  const auto size = size_bytes ? *size_bytes : fs::file_size(file, error);
   if (error) {
     throw storage::storage_error("look at", file, error.value());
   }
-  return make_info(file, number, metadata, size);
-}
-
-CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const storage::FileMetadata& metadata,
-                         std::uint64_t size_bytes) {
   CheckpointInfo info;
   info.path = file;
   info.number = number;
@@ -70,7 +61,7 @@ CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const stora
   }
   info.world_size = metadata.world_size;
   info.time = std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
-  info.size_bytes = size_bytes;
+  info.size_bytes = size;
   info.reason = metadata.reason;
   if (metadata.has_files) {
     info.files_directory = fs::path(file).replace_extension(kFilesSuffix);
@@ -80,6 +71,13 @@ CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const stora
 
 CheckpointDirectory::CheckpointDirectory(fs::path path, std::string prefix, bool durable)
     : path_(std::move(path)), prefix_(std::move(prefix)), durable_(durable) {}
+
+CheckpointDirectory::~CheckpointDirectory() {
+  constexpr std::chrono::seconds longest{30};  // a file system that does not answer is left behind
+  if (freeing_) {
+    static_cast<void>(freeing_->wait_for(longest));
+  }
+}
 
 const std::shared_ptr<const core::Directory>& CheckpointDirectory::shared_place() const {
   if (!place_) {
@@ -195,19 +193,17 @@ std::optional<CheckpointInfo> CheckpointDirectory::info(std::uint64_t number) {
     return std::nullopt;
   }
   const auto known = known_.find(number);
-  if (known != known_.end() && known->second.inode == status.st_ino && known->second.size == status.st_size &&
-      known->second.modified.tv_sec == status.st_mtim.tv_sec &&
-      known->second.modified.tv_nsec == status.st_mtim.tv_nsec) {
+  if (known != known_.end() && known->second.is(status)) {
     return known->second.info;
   }
-  Known read{status.st_ino, status.st_size, status.st_mtim, std::nullopt};
+  Known read{{status}};
   try {
     read.info = make_info(path, number, storage::read_metadata(path));
-  } catch (const StorageError& error) {  // may pass, so it is not remembered
-    core::log::warning("{} left out: {}", path.string(), error.what());
-    return std::nullopt;
   } catch (const Error& error) {
     core::log::warning("{} left out: {}", path.string(), error.what());
+    if (dynamic_cast<const StorageError*>(&error) != nullptr) {
+      return std::nullopt;  // may pass, so it is not remembered
+    }
   }
   return known_.insert_or_assign(number, std::move(read)).first->second.info;
 }
@@ -245,8 +241,8 @@ std::uint64_t CheckpointDirectory::free_number(std::uint64_t wanted, bool may_re
 void CheckpointDirectory::remember(std::uint64_t number, const storage::FileMetadata& metadata) {
   struct stat status = {};
   if (place().look_through(file_name(number), status) == 0) {
-    known_[number] = {status.st_ino, status.st_size, status.st_mtim, make_info(file(number), number, metadata)};
-    committed_[number] = Left::as(status, metadata.identity ? metadata.identity->save : 0);
+    known_[number] = {{status}, make_info(file(number), number, metadata)};
+    committed_[number] = {{status}, metadata.identity ? metadata.identity->save : 0};
   }
 }
 
@@ -254,7 +250,7 @@ void CheckpointDirectory::remember(std::uint64_t number, const storage::FileMeta
 bool CheckpointDirectory::lacks_room() const {
   off_t largest = 0;
   for (const auto& [number, known] : known_) {
-    largest = std::max(largest, known.size);
+    largest = std::max(largest, known.status.st_size);
   }
   return place().available_bytes().value_or(UINT64_MAX) < static_cast<std::uint64_t>(largest);
 }
@@ -262,7 +258,7 @@ bool CheckpointDirectory::lacks_room() const {
 void CheckpointDirectory::prepare_staging(std::uint64_t number) {
   if (freeing_ && lacks_room()) {
     constexpr std::chrono::seconds longest{2};
-    static_cast<void>(freeing_->task.wait_for(longest));
+    static_cast<void>(freeing_->wait_for(longest));
   }
   struct stat target = {};
   if (place().contains(file_name(number)) &&
@@ -431,18 +427,10 @@ void CheckpointDirectory::take_back(const QuarantinedName& name) {
   make_durable();
 }
 
-CheckpointDirectory::Freeing::Freeing(std::shared_ptr<core::Descriptor> content)
-    : task([owned = std::move(content)] {}) {}  // it goes with the task
-
-CheckpointDirectory::Freeing::~Freeing() {
-  constexpr std::chrono::seconds longest{30};  // a file system that does not answer is left behind
-  static_cast<void>(task.wait_for(longest));
-}
-
 /// The space of a file is freed when it has no name and is closed for the last time. Null while a thread still frees
 /// another file: then the removal of the name frees the space in the calling thread.
 std::shared_ptr<core::Descriptor> CheckpointDirectory::held_open(const std::string& name) const {
-  if (freeing_ && !freeing_->task.done()) {
+  if (freeing_ && !freeing_->done()) {
     return nullptr;
   }
   try {
@@ -457,7 +445,7 @@ void CheckpointDirectory::remove(std::uint64_t number) {
   place().remove_tree(file_name(number));
   core::failpoint("retire.file_removed");
   if (content) {
-    freeing_ = std::make_unique<Freeing>(std::move(content));
+    freeing_.emplace([owned = std::move(content)] {});  // it goes with the task
   }
   remove_files(number);
 }
@@ -528,15 +516,15 @@ bool CheckpointDirectory::make_recycled(std::uint64_t number) {
   return true;
 }
 
-bool CheckpointDirectory::Left::is(const struct stat& status) const {
-  return inode == status.st_ino && modified.tv_sec == status.st_mtim.tv_sec &&
-         modified.tv_nsec == status.st_mtim.tv_nsec;
+bool CheckpointDirectory::Stamp::is(const struct stat& other) const {
+  return status.st_ino == other.st_ino && status.st_size == other.st_size &&
+         status.st_mtim.tv_sec == other.st_mtim.tv_sec && status.st_mtim.tv_nsec == other.st_mtim.tv_nsec;
 }
 
 /// Its data are those of that save. To be called after all that changes the file.
 void CheckpointDirectory::note_recycled(std::uint64_t save) {
   const auto status = place().look(kRecycledName);
-  recycled_left_ = status ? std::optional(Left::as(*status, save)) : std::nullopt;
+  recycled_left_ = status ? std::optional(Left{{*status}, save}) : std::nullopt;
 }
 
 /// The save whose data the recycled file holds; 0: not known.
@@ -545,18 +533,18 @@ std::uint64_t CheckpointDirectory::recycled_left_by() const {
   return status && recycled_left_ && recycled_left_->is(*status) ? recycled_left_->save : 0;
 }
 
-std::optional<CheckpointDirectory::RecycledFile> CheckpointDirectory::take_recycled(StagedName staged) {
+std::optional<std::uint64_t> CheckpointDirectory::take_recycled(StagedName staged) {
   if (!place().contains(kRecycledName)) {
     return std::nullopt;
   }
   try {
-    const RecycledFile recycled_file{recycled_left_by()};
+    const std::uint64_t left_by = recycled_left_by();
     const storage::PosixFile opened = storage::PosixFile::open_to_write(recycled());
     if (!opened.is_shared()) {
       storage::void_commit_record(opened);
       place().rename(kRecycledName, open_staging(), staged_name(staged, kCheckpointSuffix));
       core::failpoint("save.recycled_taken");
-      return recycled_file;
+      return left_by;
     }
   } catch (const StorageError& error) {
     core::log::warning("{} cannot be used: {}", recycled().string(), error.what());

@@ -4,10 +4,9 @@
 /// @file
 /// The content of a checkpoint directory, as rank 0 sees and changes it. No MPI.
 
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include <cstdint>
-#include <ctime>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -32,18 +31,20 @@ inline constexpr const char* kLockName = ".reprieve.lock";
 using core::kEventLogName;
 
 /// The information about one checkpoint, from its metadata and its file.
+/// @param size_bytes  nothing: that of the file, looked at now
 /// @throws StorageError if the file cannot be read
-CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number,
-                         const storage::FileMetadata& metadata);
-/// The same where the size is known.
 CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number, const storage::FileMetadata& metadata,
-                         std::uint64_t size_bytes);
+                         std::optional<std::uint64_t> size_bytes = {});
 
 /// Paths are valid on every rank, and are for messages and for the program; all work is done below the directory that
 /// was opened. The members that read or change the directory are for rank 0, under the lock.
 class CheckpointDirectory {
  public:
   CheckpointDirectory(std::filesystem::path path, std::string prefix, bool durable);
+  /// Waits for the thread that frees a file: nothing continues when a run is over.
+  ~CheckpointDirectory();
+  CheckpointDirectory(const CheckpointDirectory&) = delete;
+  CheckpointDirectory& operator=(const CheckpointDirectory&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::filesystem::path files_directory(std::uint64_t number) const;
@@ -100,14 +101,10 @@ class CheckpointDirectory {
   [[nodiscard]] bool keep_staged_files(StagedName staged) const;
 
   [[nodiscard]] core::FileAddress recycled() const;
-  struct RecycledFile {
-    /// The save whose data it still holds, if this object has seen its commit and nobody has written to the file
-    /// since; 0: not known.
-    std::uint64_t left_by_save = 0;
-  };
   /// Makes the recycled file, if there is one that can be used, the staged file of a save. Nothing if there is none.
-  /// @throws StorageError if it may be a checkpoint
-  std::optional<RecycledFile> take_recycled(StagedName staged);
+  /// Returns the save whose data it still holds, if this object has seen its commit and nobody has written to the file
+  /// since; 0: not known. @throws StorageError if it may be a checkpoint
+  std::optional<std::uint64_t> take_recycled(StagedName staged);
   /// Makes a recycled file of that size, with its space taken. One that is there is made larger if need be. The staging
   /// directory, which takes space too, is there from now on, up to `release_reserve`.
   /// @throws StorageError
@@ -152,22 +149,18 @@ class CheckpointDirectory {
                                     Retirement retirement);
 
  private:
-  struct Known {
-    ino_t inode = 0;
-    off_t size = 0;
-    timespec modified = {};
-    std::optional<CheckpointInfo> info;  ///< nothing if the file is corrupt
+  /// A file as it was when it was looked at.
+  struct Stamp {
+    struct stat status = {};
+
+    [[nodiscard]] bool is(const struct stat& other) const;
+  };
+  struct Known : Stamp {
+    std::optional<CheckpointInfo> info{};  ///< nothing if the file is corrupt
   };
   /// A file as this object left it, and what it holds.
-  struct Left {
-    ino_t inode = 0;
-    timespec modified = {};
+  struct Left : Stamp {
     std::uint64_t save = 0;
-
-    [[nodiscard]] static Left as(const struct stat& status, std::uint64_t save) {
-      return {status.st_ino, status.st_mtim, save};
-    }
-    [[nodiscard]] bool is(const struct stat& status) const;
   };
 
   [[nodiscard]] const std::shared_ptr<const core::Directory>& shared_place() const;
@@ -195,15 +188,7 @@ class CheckpointDirectory {
   bool durable_;
   mutable std::shared_ptr<const core::Directory> place_;  ///< null before the first use
   bool keeps_staging_ = false;                            ///< empty, between two saves
-  /// A thread that closes a removed file. The end of its owner waits for it: nothing continues when a run is over.
-  struct Freeing {
-    core::BackgroundTask task;
-    explicit Freeing(std::shared_ptr<core::Descriptor> content);
-    ~Freeing();
-    Freeing(const Freeing&) = delete;
-    Freeing& operator=(const Freeing&) = delete;
-  };
-  std::unique_ptr<Freeing> freeing_;  ///< nothing before the first file is removed
+  std::optional<core::BackgroundTask> freeing_;           ///< closes a removed file
   std::map<std::uint64_t, Known> known_;
   std::map<std::uint64_t, Left> committed_;  ///< by number
   std::optional<Left> recycled_left_;

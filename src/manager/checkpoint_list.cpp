@@ -7,13 +7,10 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <map>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <random>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 #include "core/log.hpp"

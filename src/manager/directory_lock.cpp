@@ -11,14 +11,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "core/directory.hpp"
 #include "core/log.hpp"
-#include "core/process.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/posix_file.hpp"
 

@@ -18,15 +18,12 @@
 
 #include "manager/emergency_save.hpp"
 
-#include <fcntl.h>
 #include <sys/file.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdint>
 #include <set>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -64,20 +61,153 @@ struct EmergencySave::Work {
   std::atomic<Clock::rep> holds_until{0};  ///< 0: nothing holds it
   std::set<std::string> flushed;           ///< files; for others only when the thread is done
 
-  void run();
+  void run() {
+    try {
+      flush();
+    } catch (const Error& error) {
+      core::log::warning("rank {} could not flush its node-local copy to {}: {}", self.rank,
+                         checkpoints.path().string(), error.what());
+    }
+  }
 
  private:
-  void flush();
-  [[nodiscard]] std::vector<FoundPart> parts() const;
-  bool flush(const FoundPart& part);
-  [[nodiscard]] bool flush_own(const std::vector<FoundPart>& parts);
-  void complete(const std::vector<FoundPart>& parts);
-  [[nodiscard]] bool is_complete(const FoundPart& one_part) const;
-  [[nodiscard]] bool has_part(const std::set<std::string>& names, int rank, int slot) const;
-  [[nodiscard]] bool has_room_for(const FoundPart& mine) const;
-  void wait(Clock::duration time) const;
-  [[nodiscard]] std::array<std::int64_t, 4> staged() const;
-  [[nodiscard]] bool may_continue() const;
+  void flush() {
+    const auto start = Clock::now();
+    const std::vector<FoundPart> here = parts();
+    const auto newest = std::ranges::find(here, self.rank, [](const FoundPart& part) { return part.name.rank; });
+    if (newest == here.end() || !has_room_for(*newest) || !flush_own(here)) {
+      return;
+    }
+    wait(std::clamp(Clock::now() - start, kLeastWaitForOthers, kMostWaitForOthers));
+    complete(here);
+  }
+
+  /// Of this run, on this host; of the newest copy first.
+  [[nodiscard]] std::vector<FoundPart> parts() const {
+    std::vector<FoundPart> found = place.list({});
+    std::erase_if(found, [&](const FoundPart& part) {
+      return part.name.copy.launch != self.launch || part.name.copy.ranks != self.ranks;
+    });
+    std::ranges::sort(found, [](const auto& a, const auto& b) { return is_newer(a.name.copy.save, b.name.copy.save); });
+    return found;
+  }
+
+  /// False if the part is not there any more, or if this was stopped.
+  bool flush(const FoundPart& part) {
+    flushed.insert(part.file);
+    return place.flush(part, checkpoints, [this] { return may_continue(); });
+  }
+
+  /// Step 1. The newest that can be had.
+  [[nodiscard]] bool flush_own(const std::vector<FoundPart>& parts) {
+    const auto start = Clock::now();
+    for (const FoundPart& part : parts) {
+      if (part.name.rank == self.rank && flush(part)) {
+        core::log::info("rank {} has flushed its node-local copy at step {} to {} in {:.3f} s, without the other ranks",
+                        self.rank, part.name.copy.step(), checkpoints.path().string(),
+                        std::chrono::duration<double>(Clock::now() - start).count());
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /// Steps 2 and 3, by the rank that comes first: the others of the host have nothing to add.
+  void complete(const std::vector<FoundPart>& parts) {
+    const auto directory = place.find();
+    if (!directory || ::flock(directory->descriptor(), LOCK_EX | LOCK_NB) != 0) {
+      return;
+    }
+    for (auto part = parts.begin(); part != parts.end() && may_continue();) {
+      const auto start = Clock::now();
+      const auto first = part;
+      const auto there = names_of_flushed_parts(checkpoints);
+      for (; part != parts.end() && part->name.copy == first->name.copy; ++part) {
+        if (!has_part(there, part->name.rank, NodeDirectory::slot_of(part->file))) {
+          static_cast<void>(flush(*part));
+        }
+      }
+      wait(std::clamp(Clock::now() - start, kLeastWaitForOthers, kMostWaitForOthers));
+      if (is_complete(*first)) {
+        return;
+      }
+    }
+  }
+
+  /// By the names alone: there may be ten thousand parts. The slot is the same for all parts of a copy.
+  [[nodiscard]] bool is_complete(const FoundPart& one_part) const {
+    const auto there = names_of_flushed_parts(checkpoints);
+    const int slot = NodeDirectory::slot_of(one_part.file);
+    for (int rank = 0; rank < self.ranks; ++rank) {
+      if (!has_part(there, rank, slot)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// From its own host, or from that of its partner.
+  [[nodiscard]] bool has_part(const std::set<std::string>& names, int rank, int slot) const {
+    return names.contains(NodeDirectory::part_name(self.launch, rank, slot)) ||
+           names.contains(NodeDirectory::partner_part_name(self.launch, rank, slot));
+  }
+
+  /// For the parts of all ranks, if they are about as large as this one, and for the file of a save that may still come
+  /// in time, if that has no space yet. A full disk would help nobody.
+  [[nodiscard]] bool has_room_for(const FoundPart& mine) const {
+    const std::uint64_t available = checkpoints.available_bytes().value_or(UINT64_MAX);
+    const std::uint64_t copies = checkpoints.contains(kRecycledName) ? 1 : 2;
+    const std::uint64_t needed = copies * mine.bytes * static_cast<std::uint64_t>(self.ranks);
+    if (needed > available) {
+      core::log::warning("rank {} does not flush its node-local copy: {} has {} bytes left, and {} would be needed",
+                         self.rank, checkpoints.path().string(), available, needed);
+    }
+    return needed <= available;
+  }
+
+  void wait(Clock::duration time) const {
+    const auto end = Clock::now() + time;
+    while (!stopped && Clock::now() < end) {
+      std::this_thread::sleep_for(kLookWhileWaiting);
+    }
+  }
+
+  /// What changes when a rank, on any node, writes to the staged file of a save: sizes, blocks, times.
+  [[nodiscard]] std::array<std::int64_t, 4> staged() const {
+    std::array<std::int64_t, 4> found{};
+    try {
+      const auto staging = checkpoints.find_directory(kStagingName);
+      for (const core::DirectoryEntry& entry : staging ? staging->list() : std::vector<core::DirectoryEntry>()) {
+        if (const auto status = staging->look(entry.name)) {
+          found[0] += status->st_size;
+          found[1] += status->st_blocks;
+          found[2] += status->st_mtim.tv_sec;
+          found[3] += status->st_mtim.tv_nsec;
+        }
+      }
+    } catch (const StorageError&) {
+      // The save may remove it at any moment.
+    }
+    return found;
+  }
+
+  /// Waits while a checkpoint is written. False if there is nothing more to be done.
+  [[nodiscard]] bool may_continue() const {
+    auto last = Clock::time_point::min();  // the last progress that was seen
+    auto before = holds_until == 0 ? std::array<std::int64_t, 4>{} : staged();
+    const auto is_held = [&] {
+      const Clock::time_point now = Clock::now();
+      return holds_until != 0 && (now.time_since_epoch().count() < holds_until || (last > now - kNoProgress));
+    };
+    while (!stopped && is_held()) {
+      std::this_thread::sleep_for(kLookWhileWaiting);
+      if (const auto after = staged(); after != before) {
+        before = after;
+        last = Clock::now();
+      }
+    }
+    return !stopped;
+  }
 };
 
 EmergencySave::EmergencySave(const core::Directory& checkpoints, const NodeDirectory& place, Rank rank)
@@ -122,156 +252,6 @@ void EmergencySave::end() noexcept {
   if (task_ && task_->done()) {
     remove_flushed_parts(work_->checkpoints, std::exchange(work_->flushed, {}));
   }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// The thread.
-
-void EmergencySave::Work::run() {
-  try {
-    flush();
-  } catch (const Error& error) {
-    core::log::warning("rank {} could not flush its node-local copy to {}: {}", self.rank, checkpoints.path().string(),
-                       error.what());
-  }
-}
-
-void EmergencySave::Work::flush() {
-  const auto start = Clock::now();
-  const std::vector<FoundPart> here = parts();
-  const auto newest = std::ranges::find(here, self.rank, [](const FoundPart& part) { return part.name.rank; });
-  if (newest == here.end() || !has_room_for(*newest) || !flush_own(here)) {
-    return;
-  }
-  wait(std::clamp(Clock::now() - start, kLeastWaitForOthers, kMostWaitForOthers));
-  complete(here);
-}
-
-/// For the parts of all ranks, if they are about as large as this one, and for the file of a save that may still come
-/// in time, if that has no space yet. A full disk would help nobody.
-bool EmergencySave::Work::has_room_for(const FoundPart& mine) const {
-  const std::uint64_t available = checkpoints.available_bytes().value_or(UINT64_MAX);
-  const std::uint64_t copies = checkpoints.contains(kRecycledName) ? 1 : 2;
-  const std::uint64_t needed = copies * mine.bytes * static_cast<std::uint64_t>(self.ranks);
-  if (needed > available) {
-    core::log::warning("rank {} does not flush its node-local copy: {} has {} bytes left, and {} would be needed",
-                       self.rank, checkpoints.path().string(), available, needed);
-  }
-  return needed <= available;
-}
-
-/// Step 1. The newest that can be had.
-bool EmergencySave::Work::flush_own(const std::vector<FoundPart>& parts) {
-  const auto start = Clock::now();
-  for (const FoundPart& part : parts) {
-    if (part.name.rank == self.rank && flush(part)) {
-      core::log::info("rank {} has flushed its node-local copy at step {} to {} in {:.3f} s, without the other ranks",
-                      self.rank, part.name.copy.step(), checkpoints.path().string(),
-                      std::chrono::duration<double>(Clock::now() - start).count());
-      return true;
-    }
-  }
-  return false;
-}
-
-/// Of this run, on this host; of the newest copy first.
-std::vector<FoundPart> EmergencySave::Work::parts() const {
-  std::vector<FoundPart> found = place.list({});
-  std::erase_if(found, [&](const FoundPart& part) {
-    return part.name.copy.launch != self.launch || part.name.copy.ranks != self.ranks;
-  });
-  std::ranges::sort(found, [](const auto& a, const auto& b) { return is_newer(a.name.copy.save, b.name.copy.save); });
-  return found;
-}
-
-/// False if the part is not there any more, or if this was stopped.
-bool EmergencySave::Work::flush(const FoundPart& part) {
-  flushed.insert(part.file);
-  return place.flush(part, checkpoints, [this] { return may_continue(); });
-}
-
-/// Steps 2 and 3, by the rank that comes first: the others of the host have nothing to add.
-void EmergencySave::Work::complete(const std::vector<FoundPart>& parts) {
-  const auto directory = place.find();
-  if (!directory || ::flock(directory->descriptor(), LOCK_EX | LOCK_NB) != 0) {
-    return;
-  }
-  for (auto part = parts.begin(); part != parts.end() && may_continue();) {
-    const auto start = Clock::now();
-    const auto first = part;
-    const auto there = names_of_flushed_parts(checkpoints);
-    for (; part != parts.end() && part->name.copy == first->name.copy; ++part) {
-      if (!has_part(there, part->name.rank, NodeDirectory::slot_of(part->file))) {
-        static_cast<void>(flush(*part));
-      }
-    }
-    wait(std::clamp(Clock::now() - start, kLeastWaitForOthers, kMostWaitForOthers));
-    if (is_complete(*first)) {
-      return;
-    }
-  }
-}
-
-/// By the names alone: there may be ten thousand parts. The slot is the same for all parts of a copy.
-bool EmergencySave::Work::is_complete(const FoundPart& one_part) const {
-  const auto there = names_of_flushed_parts(checkpoints);
-  const int slot = NodeDirectory::slot_of(one_part.file);
-  for (int rank = 0; rank < self.ranks; ++rank) {
-    if (!has_part(there, rank, slot)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/// From its own host, or from that of its partner.
-bool EmergencySave::Work::has_part(const std::set<std::string>& names, int rank, int slot) const {
-  return names.contains(NodeDirectory::part_name(self.launch, rank, slot)) ||
-         names.contains(NodeDirectory::partner_part_name(self.launch, rank, slot));
-}
-
-void EmergencySave::Work::wait(Clock::duration time) const {
-  const auto end = Clock::now() + time;
-  while (!stopped && Clock::now() < end) {
-    std::this_thread::sleep_for(kLookWhileWaiting);
-  }
-}
-
-/// What changes when a rank, on any node, writes to the staged file of a save: sizes, blocks, times.
-std::array<std::int64_t, 4> EmergencySave::Work::staged() const {
-  std::array<std::int64_t, 4> found{};
-  try {
-    const auto staging = checkpoints.find_directory(kStagingName);
-    for (const core::DirectoryEntry& entry : staging ? staging->list() : std::vector<core::DirectoryEntry>()) {
-      if (const auto status = staging->look(entry.name)) {
-        found[0] += status->st_size;
-        found[1] += status->st_blocks;
-        found[2] += status->st_mtim.tv_sec;
-        found[3] += status->st_mtim.tv_nsec;
-      }
-    }
-  } catch (const StorageError&) {
-    // The save may remove it at any moment.
-  }
-  return found;
-}
-
-/// Waits while a checkpoint is written. False if there is nothing more to be done.
-bool EmergencySave::Work::may_continue() const {
-  auto last = Clock::time_point::min();  // the last progress that was seen
-  auto before = holds_until == 0 ? std::array<std::int64_t, 4>{} : staged();
-  const auto is_held = [&] {
-    const Clock::time_point now = Clock::now();
-    return holds_until != 0 && (now.time_since_epoch().count() < holds_until || (last > now - kNoProgress));
-  };
-  while (!stopped && is_held()) {
-    std::this_thread::sleep_for(kLookWhileWaiting);
-    if (const auto after = staged(); after != before) {
-      before = after;
-      last = Clock::now();
-    }
-  }
-  return !stopped;
 }
 
 }  // namespace reprieve::manager

@@ -6,7 +6,6 @@
 /// emergency_save.cpp states the protocol. No MPI.
 
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>

@@ -23,7 +23,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <tuple>
 #include <utility>
@@ -31,10 +30,8 @@
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "manager/local_transfer.hpp"
 #include "manager/save.hpp"
 #include "reprieve/error.hpp"
-#include "storage/write/checkpoint_writer.hpp"
 
 namespace reprieve::manager {
 
@@ -53,11 +50,6 @@ std::string read_domains(const std::string& file) {
   constexpr std::size_t kMostDomainBytes = std::size_t{16} << 20U;
   const std::filesystem::path path(file);
   return core::Directory::open(path.parent_path()).read_text(path.filename().string(), kMostDomainBytes);
-}
-
-std::int64_t now_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 }  // namespace
@@ -262,7 +254,7 @@ storage::FileMetadata LocalCopies::agree_on_metadata(const CheckpointManager::Sa
   storage::FileMetadata metadata;
   const auto agree = [&] {
     metadata.constants = manager_.constants();
-    return Agreed{manager_.choose_number(request), manager_.identity->next_save().save, now_us()};
+    return Agreed{manager_.choose_number(request), manager_.identity->next_save().save, wall_clock_us()};
   };
   std::uint64_t save = 0;
   std::tie(metadata.number, save, metadata.time_us) = manager_.comm.from_chief(agree, kTaking);

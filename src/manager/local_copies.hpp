@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "core/threads.hpp"
 #include "manager/emergency_save.hpp"

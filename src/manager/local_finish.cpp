@@ -24,7 +24,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <tuple>
 #include <utility>
@@ -35,7 +34,6 @@
 #include "manager/checkpoint_list.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/layout.hpp"
-#include "storage/local/part_file.hpp"
 #include "storage/read/inspect_file.hpp"
 
 namespace reprieve::manager {

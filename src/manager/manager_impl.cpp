@@ -9,23 +9,13 @@
 #include <system_error>
 #include <utility>
 
-#include "cluster/job_end.hpp"
 #include "core/failpoint.hpp"
-#include "core/log.hpp"
-#include "core/process.hpp"
-#include "core/run_record.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "manager/directory_lock.hpp"
 #include "manager/local_copies.hpp"
-#include "manager/node_directory.hpp"
-#include "manager/opening.hpp"
 #include "manager/restore_fallback.hpp"
-#include "manager/run_identity.hpp"
 #include "manager/save.hpp"
-#include "reprieve/checkpoint_manager.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/version.hpp"
-#include "storage/write/checkpoint_writer.hpp"
 
 namespace reprieve {
 
@@ -246,7 +236,7 @@ void CheckpointManager::Impl::mark_finished(std::uint64_t run_calls) {
   }
   try {
     lock->check_held();
-    manager::mark_finished(directory, *identity, run_calls);
+    identity->set_finished(manager::mark_of_end(directory, *identity, run_calls));
   } catch (const std::exception& error) {
     core::log::warning("the directory does not remember that the run is finished: {}", error.what());
   }
@@ -255,8 +245,10 @@ void CheckpointManager::Impl::mark_finished(std::uint64_t run_calls) {
 std::optional<std::uint64_t> CheckpointManager::Impl::finished_at() {
   const char* what = "looking whether the run is finished";
   const auto look = [&] {
-    const auto mark = comm.is_chief() ? manager::finished_at(directory, *identity) : std::nullopt;
-    return comm.max(mark ? static_cast<std::int64_t>(*mark) : -1, what);
+    const auto mark = comm.is_chief() ? identity->finished() : std::nullopt;
+    // Since then something was saved, or somebody removed the newest to go back: then it is not finished.
+    const bool holds = mark && manager::mark_of_end(directory, *identity, mark->run_calls) == *mark;
+    return comm.max(holds ? static_cast<std::int64_t>(mark->run_calls) : -1, what);
   };
   const std::int64_t finished = comm.together(look, what);
   return finished < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(finished));
@@ -292,13 +284,7 @@ SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
   get_ready_to_save();
   note_kind_of(request);
   try {
-    const auto whole = [&] {
-      manager::Save save(*this, request);
-      save.prepare();
-      save.write();
-      return save.finish();
-    };
-    return comm.together(whole, "saving");
+    return comm.together([&] { return manager::save(*this, request); }, "saving");
   } catch (const Error& error) {
     report_failure(request.number, error);
     throw;
@@ -346,10 +332,6 @@ void CheckpointManager::Impl::note_committed(const storage::FileMetadata& metada
 void CheckpointManager::Impl::settle_background_save() {
   check_not_in_save_fn("a member");
   background->settle();
-}
-
-std::uint64_t CheckpointManager::Impl::run_save_fn_instead(const SaveRequest& request) {
-  return comm.together([&] { return manager::save_by_function(*this, request); }, "the save function");
 }
 
 void CheckpointManager::Impl::report_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {

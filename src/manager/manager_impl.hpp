@@ -9,8 +9,6 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "cluster/communicator.hpp"
@@ -96,9 +94,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// Rank 0: retires checkpoints by the options, never @p newest. Not collective. @throws StorageError
   void retire(std::uint64_t newest, manager::CheckpointDirectory::Retirement retirement);
 
-  /// Runs @p save_fn as all of a save: on every rank, with a directory to write to; this manager may be called in it.
-  /// Throws what it threw on any rank, on all of them. Returns the number that was proposed to it.
-  std::uint64_t run_save_fn_instead(const SaveRequest& request);
   /// Rank 0: the number that was asked for, or the next one. Not collective.
   std::uint64_t choose_number(const SaveRequest& request);
   /// The directory remembers that the run is finished, until something is saved or removed. Logs what goes wrong. Not

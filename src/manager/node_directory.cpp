@@ -15,14 +15,11 @@
 #include <ctime>
 #include <span>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
-#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/local/part_file.hpp"
 
 namespace reprieve::manager {
 
@@ -83,6 +80,13 @@ core::Directory make_base(const core::Directory& above) {
 }
 
 bool is_part_name(const std::string& file) { return file.ends_with(kPartSuffix); }
+bool is_part(const core::DirectoryEntry& entry) {
+  return entry.kind == core::EntryKind::file && is_part_name(entry.name);
+}
+
+storage::PosixFile open_part(const core::Directory& directory, const std::string& file, int flags, mode_t mode = 0) {
+  return {core::FileAddress(directory.path() / file), directory.open_file(file, flags, mode)};
+}
 
 bool is_of_launch(const std::string& file, const std::string& launch) { return file.starts_with(launch + '-'); }
 
@@ -104,7 +108,7 @@ bool is_left(const core::Directory& directory, const std::string& file) {
 std::optional<FoundPart> look_at(const core::Directory& directory, const std::string& file,
                                  std::vector<std::string>* corrupt = nullptr) {
   try {
-    const storage::PosixFile part(core::FileAddress(directory.path() / file), directory.open_file(file, O_RDONLY));
+    const storage::PosixFile part = open_part(directory, file, O_RDONLY);
     try {
       return FoundPart{file, storage::read_part_name(part), part.size(), {}};
     } catch (const CorruptError& error) {
@@ -120,12 +124,9 @@ std::optional<FoundPart> look_at(const core::Directory& directory, const std::st
 }
 
 bool is_in_use(const core::Directory& directory) {
-  for (const core::DirectoryEntry& entry : directory.list()) {
-    if (entry.kind == core::EntryKind::file && is_part_name(entry.name) && !is_left(directory, entry.name)) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(directory.list(), [&](const core::DirectoryEntry& entry) {
+    return is_part(entry) && !is_left(directory, entry.name);
+  });
 }
 
 template <class Removal>
@@ -156,7 +157,7 @@ std::vector<FoundPart> parts_in(const core::Directory& directory, const std::str
                                 std::vector<std::string>* corrupt) {
   std::vector<FoundPart> found;
   for (const core::DirectoryEntry& entry : directory.list()) {
-    if (entry.kind == core::EntryKind::file && is_part_name(entry.name)) {
+    if (is_part(entry)) {
       if (auto part = look_at(directory, entry.name, corrupt)) {
         found.push_back(std::move(*part));
         found.back().host = host;
@@ -229,8 +230,7 @@ void NodeDirectory::remove_if(
       return;
     }
     for (const core::DirectoryEntry& entry : place->list()) {
-      if (entry.kind == core::EntryKind::file && is_part_name(entry.name) && is_unwanted(*place, entry.name) &&
-          is_left(*place, entry.name)) {
+      if (is_part(entry) && is_unwanted(*place, entry.name) && is_left(*place, entry.name)) {
         place->remove_file(entry.name);
       }
     }
@@ -287,8 +287,7 @@ bool NodeDirectory::flush(const FoundPart& part, const core::Directory& checkpoi
     return false;
   }
   try {
-    const storage::PosixFile file(core::FileAddress(place->path() / part.file), place->open_file(part.file, O_RDONLY));
-    return flush_part(file, part, checkpoints, may_continue);
+    return flush_part(open_part(*place, part.file, O_RDONLY), part, checkpoints, may_continue);
   } catch (const StorageError&) {
     if (place->contains(part.file)) {
       throw;
@@ -308,7 +307,7 @@ void NodeDirectory::make_partner_parts_void(const std::string& launch, const std
       const std::string name = partner_part_name(launch, rank, slot);
       const auto part = place->contains(name) ? look_at(*place, name) : std::nullopt;
       if (part && part->name.copy.save.save < save) {
-        storage::void_commit_record({core::FileAddress(place->path() / name), place->open_file(name, O_RDWR)});
+        storage::void_commit_record(open_part(*place, name, O_RDWR));
       }
     }
   }
@@ -423,8 +422,7 @@ std::pair<core::Directory, storage::PosixFile> begin_part(const core::Directory&
       continue;
     }
     try {
-      storage::PosixFile file(core::FileAddress(place->path() / name),
-                              place->open_file(name, O_WRONLY | O_CREAT | O_TRUNC, core::kOwnFile));
+      storage::PosixFile file = open_part(*place, name, O_WRONLY | O_CREAT | O_TRUNC, core::kOwnFile);
       if (made) {
         checkpoints.sync();
       }
@@ -435,6 +433,21 @@ std::pair<core::Directory, storage::PosixFile> begin_part(const core::Directory&
       }
     }
   }
+}
+
+/// Removes the files for which @p is_unwanted(place, name) is true, and the directory if it is empty then.
+template <class Unwanted>
+void remove_from_flushed(const core::Directory& checkpoints, const Unwanted& is_unwanted) noexcept {
+  or_log([&] {
+    if (const auto place = checkpoints.find_directory(kFlushedName)) {
+      for (const core::DirectoryEntry& entry : place->list()) {
+        if (is_unwanted(*place, entry)) {
+          place->remove_file(entry.name);
+        }
+      }
+      checkpoints.remove_empty_directory(kFlushedName);
+    }
+  });
 }
 
 }  // namespace
@@ -477,36 +490,18 @@ bool flush_part(const storage::PosixFile& part, const FoundPart& found, const co
 
 void remove_flushed_parts(const core::Directory& checkpoints, const std::string& prefix,
                           const storage::SaveIdentity& newest) noexcept {
-  or_log([&] {
-    const auto place = checkpoints.find_directory(kFlushedName);
-    if (!place) {
-      return;
+  remove_from_flushed(checkpoints, [&](const core::Directory& place, const core::DirectoryEntry& entry) {
+    if (entry.name.ends_with(kUnfinishedSuffix)) {
+      return is_abandoned(place, entry.name);
     }
-    for (const FoundPart& part : parts_in(*place)) {
-      if (part.name.copy.prefix == prefix && !is_newer(part.name.copy.save, newest)) {
-        place->remove_file(part.file);
-      }
-    }
-    for (const core::DirectoryEntry& entry : place->list()) {
-      if (entry.name.ends_with(kUnfinishedSuffix) && is_abandoned(*place, entry.name)) {
-        place->remove_file(entry.name);
-      }
-    }
-    checkpoints.remove_empty_directory(kFlushedName);
+    const auto part = is_part(entry) ? look_at(place, entry.name) : std::nullopt;
+    return part && part->name.copy.prefix == prefix && !is_newer(part->name.copy.save, newest);
   });
 }
 
 void remove_flushed_parts(const core::Directory& checkpoints, const std::set<std::string>& names) noexcept {
-  or_log([&] {
-    const auto place = checkpoints.find_directory(kFlushedName);
-    if (!place) {
-      return;
-    }
-    for (const std::string& name : names) {
-      place->remove_file(name);
-    }
-    checkpoints.remove_empty_directory(kFlushedName);
-  });
+  remove_from_flushed(checkpoints,
+                      [&](const auto&, const core::DirectoryEntry& entry) { return names.contains(entry.name); });
 }
 
 }  // namespace reprieve::manager

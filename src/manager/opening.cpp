@@ -4,11 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
 #include <span>
 #include <thread>
 #include <vector>
@@ -19,6 +16,7 @@
 #include "settings/settings.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "storage/format/description.hpp"
 
 namespace reprieve::manager {
 
@@ -254,6 +252,8 @@ void check_same_on_all_ranks(cluster::Communicator& comm, const Json& mine, std:
 
 namespace {
 
+/// The name under which the task of a Slurm array is a constant.
+constexpr const char* kArrayTaskName = "slurm array task";
 /// Longer texts are stored and shown as their digest.
 constexpr std::size_t kLongestText = 200;
 constexpr std::size_t kPieceBytes = 1U << 20U;
@@ -262,18 +262,8 @@ std::string digest_text(std::uint64_t digest, std::uint64_t bytes) {
   return fmt::format("xxh3:{:016x} of {} bytes", digest, bytes);
 }
 
-/// The manifest is JSON.
-bool is_utf8(const std::string& text) {
-  try {
-    static_cast<void>(nlohmann::json(text).dump());
-    return true;
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
-
 std::string as_stored(const std::string& text) {
-  const bool is_short = text.size() <= kLongestText && is_utf8(text);
+  const bool is_short = text.size() <= kLongestText && storage::is_utf8(text);
   return is_short ? text : digest_text(storage::xxh3(std::as_bytes(std::span(text))), text.size());
 }
 

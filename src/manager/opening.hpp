@@ -77,9 +77,6 @@ void check_same_on_all_ranks(cluster::Communicator& comm, const core::Json& mine
 /// By name, as they stand in a file.
 using Constants = std::map<std::string, std::string>;
 
-/// The name under which the task of a Slurm array is one of them.
-inline constexpr const char* kArrayTaskName = "slurm array task";
-
 /// Those that the program registered, with long texts and files as their digests; and the task, inside of an array.
 /// @param environment  a variable's value, or nothing
 /// @throws StorageError, CorruptError if a file cannot be read

@@ -7,13 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
-#include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "reprieve/error.hpp"
 
 namespace reprieve::manager {
 
@@ -93,9 +90,26 @@ constexpr const char* kHalfRestored =
     "; variables of the program were overwritten before this happened, so no older checkpoint is taken and nothing is "
     "initialised: start the program again, and do not continue with what it has in memory now";
 
-const char* name_of(bool proven, bool verified) { return proven ? "proven" : verified ? "single" : "unverified"; }
+const char* name_of(RestoreFallback::Pass pass) {
+  using Pass = RestoreFallback::Pass;
+  return pass == Pass::proven ? "proven" : pass == Pass::single ? "single" : "unverified";
+}
 
 }  // namespace
+
+template <class Restore>
+auto RestoreFallback::noted(const storage::Restorer& restorer, const fs::path& file, Restore&& restore) {
+  try {
+    return restore();
+  } catch (const Error& error) {
+    note_failure(file, error);
+    note_half_restored(restorer);
+    throw;
+  } catch (...) {  // on its way to an agreement
+    note_half_restored(restorer);
+    throw;
+  }
+}
 
 std::optional<CheckpointInfo> RestoreFallback::newest(const std::vector<std::uint64_t>& numbers) {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -103,27 +117,20 @@ std::optional<CheckpointInfo> RestoreFallback::newest(const std::vector<std::uin
     storage::Restorer restorer(manager_.comm, manager_.checkpoint.registry(), file, manager_.options.verify_on_restore);
     Pass pass = Pass::single;
     try {
-      look(restorer, file);
-      pass = choose(restorer, std::span(numbers).subspan(i + 1));
-      CheckpointInfo info = read(restorer, file, numbers[i], pass);
-      keep_layout(restorer, file);
-      report_fallback(info);
-      quarantine();
-      return info;
+      return noted(restorer, file, [&] {
+        look(restorer, file);
+        pass = choose(restorer, std::span(numbers).subspan(i + 1));
+        CheckpointInfo info = read(restorer, file, numbers[i], pass);
+        keep_layout(restorer, file);
+        report_fallback(info);
+        quarantine();
+        return info;
+      });
     } catch (const CorruptError& error) {
-      note_failure(file, error);
-      note_half_restored(restorer);
       if (restorer.touched() && pass == Pass::proven) {
         end_half_restored(error);
       }
       reject(numbers[i], restorer, error);
-    } catch (const Error& error) {
-      note_failure(file, error);
-      note_half_restored(restorer);
-      throw;
-    } catch (...) {  // on its way to an agreement
-      note_half_restored(restorer);
-      throw;
     }
   }
   if (!rejected_.empty()) {
@@ -135,44 +142,27 @@ std::optional<CheckpointInfo> RestoreFallback::newest(const std::vector<std::uin
 CheckpointInfo RestoreFallback::one(const fs::path& file) {
   storage::Restorer restorer(manager_.comm, manager_.checkpoint.registry(), file, manager_.options.verify_on_restore);
   try {
-    look(restorer, file);
-    const Pass pass = manager_.options.verify_on_restore ? Pass::proven : Pass::unverified;
-    const auto number = parse_name(manager_.options.prefix, file.filename().string(), kCheckpointSuffix);
-    CheckpointInfo info = read_file_of_others(restorer, file, number, pass);
-    keep_layout(restorer, file);
-    return info;
+    return noted(restorer, file, [&] {
+      look(restorer, file);
+      const Pass pass = manager_.options.verify_on_restore ? Pass::proven : Pass::unverified;
+      const auto number = parse_name(manager_.options.prefix, file.filename().string(), kCheckpointSuffix);
+      CheckpointInfo info = read_file_of_others(restorer, file, number, pass);
+      keep_layout(restorer, file);
+      return info;
+    });
   } catch (const Error& error) {
-    note_failure(file, error);
-    note_half_restored(restorer);
     report_half_restored(error);
-    throw;
-  } catch (...) {
-    note_half_restored(restorer);
     throw;
   }
 }
 
 std::optional<CheckpointInfo> RestoreFallback::local_copy(storage::Restorer& restorer, const fs::path& name,
                                                           const std::function<std::optional<Pass>()>& choose) {
-  try {
+  return noted(restorer, name, [&] {
     look(restorer, name);
     const std::optional<Pass> pass = choose();
-    if (!pass) {
-      return std::nullopt;
-    }
-    const auto info = [&] {
-      const storage::FileIndex& index = *restorer.index();
-      return make_info(name, index.metadata.number, index.metadata, index.file_size);
-    };
-    return read_as(restorer, name, *pass, info);
-  } catch (const Error& error) {
-    note_failure(name, error);
-    note_half_restored(restorer);
-    throw;
-  } catch (...) {
-    note_half_restored(restorer);
-    throw;
-  }
+    return pass ? std::optional(read(restorer, name, {}, *pass, restorer.index()->file_size)) : std::nullopt;
+  });
 }
 
 /// The next file will be like this one.
@@ -243,12 +233,26 @@ bool RestoreFallback::could_be_replaced_by_all(const storage::Restorer& restorer
 }
 
 CheckpointInfo RestoreFallback::read(storage::Restorer& restorer, const fs::path& file,
-                                     std::optional<std::uint64_t> number, Pass pass) {
-  const auto info = [&] {
+                                     std::optional<std::uint64_t> number, Pass pass,
+                                     std::optional<std::uint64_t> size_bytes) {
+  if (pass == Pass::proven) {
+    restorer.prove();
+  }
+  restorer.restore(manager_.check_arrays);
+  const auto known = [&] {
     const storage::FileMetadata& metadata = restorer.index()->metadata;
-    return make_info(file, number.value_or(metadata.number), metadata);
+    return make_info(file, number.value_or(metadata.number), metadata, size_bytes);
   };
-  return read_as(restorer, file, pass, info);
+  CheckpointInfo info = manager_.comm.from_chief(known, "restoring");
+  core::failpoint("restore.done");
+  const std::chrono::duration<double> elapsed = Clock::now() - start_;
+  manager_.checkpoint.registry().half_restored = {};
+  manager_.record(events::Restored{file.filename().string(), info.number, info.world_size, info.size_bytes,
+                                   name_of(pass), elapsed.count(), info.run_calls});
+  if (manager_.comm.is_chief()) {
+    core::log::info("restored {}, saved by {} ranks, in {:.3f} s", file.string(), info.world_size, elapsed.count());
+  }
+  return info;
 }
 
 /// A run that lives may own it, and retire it meanwhile.
@@ -264,25 +268,6 @@ CheckpointInfo RestoreFallback::read_file_of_others(storage::Restorer& restorer,
     restorer.check_not_retired();
     throw;
   }
-}
-
-CheckpointInfo RestoreFallback::read_as(storage::Restorer& restorer, const fs::path& file, Pass pass,
-                                        const std::function<CheckpointInfo()>& make_info) {
-  if (pass == Pass::proven) {
-    restorer.prove();
-  }
-  restorer.restore(manager_.check_arrays);
-  CheckpointInfo info = manager_.comm.from_chief(make_info, "restoring");
-  core::failpoint("restore.done");
-  const std::chrono::duration<double> elapsed = Clock::now() - start_;
-  manager_.checkpoint.registry().half_restored = {};
-  manager_.record(events::Restored{file.filename().string(), info.number, info.world_size, info.size_bytes,
-                                   name_of(pass == Pass::proven, pass != Pass::unverified), elapsed.count(),
-                                   info.run_calls});
-  if (manager_.comm.is_chief()) {
-    core::log::info("restored {}, saved by {} ranks, in {:.3f} s", file.string(), info.world_size, elapsed.count());
-  }
-  return info;
 }
 
 void RestoreFallback::note_failure(const fs::path& file, const Error& error) {

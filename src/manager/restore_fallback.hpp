@@ -78,13 +78,14 @@ class RestoreFallback {
   /// of this one can do no harm. False also if that is not known.
   [[nodiscard]] bool could_be_replaced_by_all(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
   [[nodiscard]] Pass choose(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
+  /// @param size_bytes  nothing: that of the file
   CheckpointInfo read(storage::Restorer& restorer, const std::filesystem::path& file,
-                      std::optional<std::uint64_t> number, Pass pass);
+                      std::optional<std::uint64_t> number, Pass pass, std::optional<std::uint64_t> size_bytes = {});
   CheckpointInfo read_file_of_others(storage::Restorer& restorer, const std::filesystem::path& file,
                                      std::optional<std::uint64_t> number, Pass pass);
-  /// @param make_info  rank 0's: what is known of it
-  CheckpointInfo read_as(storage::Restorer& restorer, const std::filesystem::path& file, Pass pass,
-                         const std::function<CheckpointInfo()>& make_info);
+  /// Returns what @p restore returns. Its failure is noted, and whether variables were overwritten.
+  template <class Restore>
+  auto noted(const storage::Restorer& restorer, const std::filesystem::path& file, Restore&& restore);
   void note_half_restored(const storage::Restorer& restorer);
   void reject(std::uint64_t number, const storage::Restorer& restorer, const CorruptError& error);
   void note_failure(const std::filesystem::path& file, const Error& error);

@@ -69,12 +69,8 @@ class RunIdentity {
   std::uint64_t last_save_ = 0;
 };
 
-// The mark of a run that came to its end, so that a start after it does no work twice. Rank 0's.
-
-/// The directory remembers that the run is finished, until something is saved or removed. @throws StorageError
-void mark_finished(CheckpointDirectory& directory, RunIdentity& identity, std::uint64_t run_calls);
-
-/// The calls of run at which a run of this prefix was finished, if it was and nothing has changed since.
-[[nodiscard]] std::optional<std::uint64_t> finished_at(CheckpointDirectory& directory, const RunIdentity& identity);
+/// The mark of a run that comes to its end now, so that a start after it does no work twice. Rank 0's.
+[[nodiscard]] FinishedRun mark_of_end(CheckpointDirectory& directory, const RunIdentity& identity,
+                                      std::uint64_t run_calls);
 
 }  // namespace reprieve::manager

@@ -52,15 +52,15 @@
 #include <tuple>
 #include <utility>
 
+#include "core/directory.hpp"
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
+#include "core/threads.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/local_copies.hpp"
-#include "manager/manager_impl.hpp"
 #include "manager/node_directory.hpp"
 #include "reprieve/error.hpp"
-#include "storage/write/checkpoint_writer.hpp"
 #include "storage/write/data_stream.hpp"
 
 namespace reprieve::manager {
@@ -69,11 +69,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-std::int64_t wall_clock_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 constexpr const char* kFailed = "the save function failed: ";
 
@@ -104,262 +99,305 @@ class InSaveFn {
 
 }  // namespace
 
-Save::Save(CheckpointManager::Impl& manager, CheckpointManager::SaveRequest request)
-    : manager_(manager),
-      request_(std::move(request)),
-      what_(request_.number ? fmt::format("save {}", *request_.number) : "save") {
-  if (!request_.run_calls && manager_.handler) {
-    request_.run_calls = manager_.handler->run_calls();
-  }
+std::int64_t wall_clock_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
-void Save::prepare() {
-  begin();
-  run_save_fn();
-  lay_out();
-}
-
-void Save::write() { writer_->write_together(); }
-
-Save::~Save() {
-  try {
-    scratch_.reset();
-    if (began_) {
-      manager_.lock->check_held();  // else the staging directory is another run's by now
-      manager_.directory.recover();
+/// From the call to the commit and the clean-up. Nothing is left behind, however it ends. Members are collective unless
+/// they say otherwise, and throw the same on every rank.
+class [[gnu::visibility("hidden")]] Save {
+ public:
+  Save(CheckpointManager::Impl & manager, CheckpointManager::SaveRequest request)
+      : manager_(manager),
+        request_(std::move(request)),
+        what_(request_.number ? fmt::format("save {}", *request_.number) : "save") {
+    if (!request_.run_calls && manager_.handler) {
+      request_.run_calls = manager_.handler->run_calls();
     }
-  } catch (const std::exception& error) {
-    core::log::warning("{}: temporary files are left behind: {}", what_, error.what());
   }
-}
 
-void Save::begin() {
-  cluster::Communicator& comm = manager_.comm;
-  bool chief_was_asked = false;
-  std::tie(staged_.number, staged_.time_us, save_, chief_was_asked) = comm.from_chief(
-      [&] {
-        manager_.lock->check_held();
-        const std::uint64_t number = manager_.choose_number(request_);
-        manager_.directory.prepare_staging(number);
-        began_ = true;
-        retire_left_over();
-        metadata_.identity = manager_.identity->next_save();
-        metadata_.constants = manager_.constants();
-        core::failpoint("save.staged");
-        return std::tuple(number, wall_clock_us(), metadata_.identity->save, request_.number.has_value());
-      },
-      step("preparing"));
-  comm.agree(core::capture([&] {
-               if (request_.number.has_value() != chief_was_asked ||
-                   request_.number.value_or(staged_.number) != staged_.number) {
-                 throw UsageError(fmt::format(
-                     "rank {} saves {} while rank 0 is saving {}", comm.rank(),
-                     request_.number ? fmt::format("checkpoint {}", *request_.number) : "the next checkpoint",
-                     chief_was_asked ? fmt::format("checkpoint {}", staged_.number) : "the next checkpoint"));
-               }
-             }),
-             step("preparing"));
-  request_.number = staged_.number;
-  manager_.last_number = staged_.number;
-  what_ = fmt::format("save {}", staged_.number);
-  manager_.record(events::SaveStarted{staged_.number, request_.reason, request_.run_calls});
-}
-
-fs::path Save::write_directory() const {
-  return scratch_ ? scratch_->path() : manager_.directory.staged_files_directory(staged_);
-}
-
-void Save::make_write_directory() {
-  if (manager_.comm.is_chief()) {
-    manager_.directory.make_staged_files(staged_);
-  } else {
-    scratch_.emplace(manager_.directory.path(), manager_.comm.rank());
-  }
-}
-
-void Save::run_save_fn() {
-  cluster::Communicator& comm = manager_.comm;
-  bool files_written = false;
-  comm.agree(
-      core::capture([&] {
-        if (!request_.save_fn) {
-          return;
-        }
-        make_write_directory();
-        const InSaveFn inside(manager_.in_save_fn);
-        call_save_fn(request_.save_fn, {write_directory(), staged_.number, comm.is_chief(), request_.save_fn_args});
-        files_written = comm.is_chief() && manager_.directory.keep_staged_files(staged_);
-      }),
-      step("the save function"));
-  core::failpoint("save.files_written");
-  has_files_ = comm.max(files_written ? 1 : 0, step("the save function")) != 0;
-}
-
-void Save::lay_out() {
-  storage::FileMetadata& metadata = metadata_;
-  metadata.number = staged_.number;
-  metadata.run_calls = request_.run_calls;
-  metadata.world_size = manager_.comm.size();
-  metadata.time_us = staged_.time_us;
-  metadata.reason = request_.reason;
-  metadata.has_files = has_files_;
-  const ManagerOptions& options = manager_.options;
-  std::optional<CheckpointDirectory::RecycledFile> spare;
-  manager_.comm.on_chief(
-      [&] {
-        if (options.recycle || options.reserve) {
-          spare = manager_.directory.take_recycled(staged_);
-        }
-      },
-      step("taking the recycled file"));
-  writer_ = std::make_shared<storage::CheckpointWriter>(
-      manager_.comm, manager_.directory.staged_file(staged_),
-      storage::WriteOptions{options.writer, options.durable, options.io, spare.has_value(),
-                            spare ? spare->left_by_save : 0, save_,
-                            !std::exchange(manager_.has_compared_replicated, true)},
-      manager_.layout);
-  writer_->plan(manager_.checkpoint.registry(), metadata);
-  core::failpoint("save.laid_out");
-}
-
-bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy) {
-  cluster::Communicator& comm = manager_.comm;
-  const std::uint64_t bytes = writer_->own_bytes();
-  const std::uint64_t kept = std::min<std::uint64_t>(bytes, copy->capacity());
-  if (!manager::copies_fit(comm, bytes - kept, step("copying the state"))) {
-    return false;
-  }
-  bool has_room = true;
-  try {
-    writer_->copy_state(*copy);
-    core::failpoint("save.copied");
-  } catch (const std::bad_alloc&) {
-    has_room = false;
-  }
-  if (comm.max(has_room ? 0 : 1, step("copying the state")) != 0) {
-    return false;
-  }
-  comm.agree(core::capture([&] { task_.emplace([writer = writer_, copy] { writer->write_alone(); }); }),
-             step("starting a thread"));
-  blocked_ = Clock::now() - start_;
-  return true;
-}
-
-void Save::await_written() {
-  const auto limit = manager_.options.io_timeout;
-  manager_.comm.agree(core::capture([&] {
-                        if (!task_->wait_for(limit)) {
-                          throw StorageError(
-                              ErrorCode::io,
-                              fmt::format("{} is not written after {} s: the file system does not answer",
-                                          manager_.directory.staged_file(staged_).string(),
-                                          std::chrono::duration_cast<std::chrono::seconds>(limit).count()));
-                        }
-                        if (const core::Outcome outcome = task_->outcome()) {
-                          core::throw_failure(*outcome);
-                        }
-                      }),
-                      step("writing in the background"));
-}
-
-SaveReport Save::finish() {
-  const auto resumed = task_ ? Clock::now() : start_;
-  if (task_) {
-    await_written();
-  }
-  writer_->complete();
-  core::failpoint("save.durable");
-  commit();
-  core::failpoint("commit.done");
-  if (manager_.local) {
-    manager_.local->forget_older_than(save_);
-  }
-  const auto ended = Clock::now();
-  SaveReport done = report(task_ ? blocked_ + task_->duration() + (ended - resumed) : ended - start_);
-  record_finished(done);
-  if (manager_.comm.is_chief()) {
-    retire();
-  }
-  return done;
-}
-
-void Save::commit() {
-  manager_.comm.on_chief(
-      [&] {
-        manager_.lock->check_held();
-        const auto& identity = *metadata_.identity;
-        manager_.identity->begin_commit({identity.run, identity.save, metadata_.number}, metadata_.time_us);
-        try {
-          manager_.directory.commit(staged_, has_files_);
-        } catch (const Error&) {
-          manager_.identity->cancel_commit();
-          throw;
-        }
-        manager_.directory.remember(staged_.number, metadata_);
-        manager_.note_committed(metadata_);
-        manager_.identity->clear_finished();
-      },
-      step("committing"));
-}
-
-/// @param mine  what the save took on this rank, without the time between the end of the thread and its commit
-SaveReport Save::report(Clock::duration mine) {
-  const auto slowest = [this](Clock::duration duration) {
-    const auto us = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
-    return static_cast<double>(manager_.comm.max(us, step("committing"))) * 1e-6;
-  };
-  const double seconds = slowest(mine);
-  const double blocked = task_ ? slowest(mine - task_->duration()) : seconds;
-  return {manager_.directory.file(staged_.number), staged_.number, writer_->state_bytes(), seconds, blocked};
-}
-
-void Save::record_finished(const SaveReport& report) {
-  const std::string file = report.path.filename().string();
-  manager_.record(events::SaveFinished{report.number, file, report.bytes, report.seconds, report.blocked_seconds,
-                                       request_.reason, request_.run_calls});
-  if (manager_.comm.is_chief()) {
-    core::log::info("saved {}: {} bytes of state in {:.3f} s ({})", file, report.bytes, report.seconds,
-                    to_string(request_.reason.kind));
-  }
-}
-
-/// What the save of a preemption has left, mostly that of the start before: its space is freed while this one is
-/// written. Removed by a save alone, never by the start of a program: that may only want to look.
-void Save::retire_left_over() {
-  if (!manager_.may_have_left_over || manager_.options.max_to_keep == 0 || manager_.drill) {
-    return;
-  }
-  try {
-    const auto kept = manager_.directory.in_order(manager_.identity->directory_id());
-    if (!kept.empty()) {
-      manager_.retire(kept.back().number, {.recycle = manager_.options.recycle, .remove = true});
+  ~Save() {
+    try {
+      scratch_.reset();
+      if (began_) {
+        manager_.lock->check_held();  // else the staging directory is another run's by now
+        manager_.directory.recover();
+      }
+    } catch (const std::exception& error) {
+      core::log::warning("{}: temporary files are left behind: {}", what_, error.what());
     }
-  } catch (const std::exception& error) {
-    core::log::warning("tidying up before the save failed: {}", error.what());
   }
-}
 
-/// The checkpoint is committed: what goes wrong from here on is not an error of the save.
-void Save::retire() {
-  try {
-    core::failpoint("retire.begun");
-    if (manager_.drill && manager_.drill->save_at && request_.run_calls >= manager_.drill->save_at) {
-      return;  // the drill still needs that step
-    }
-    if (manager_.directory.place().contains(kFlushedName)) {
-      remove_flushed_parts(manager_.directory.place(), manager_.options.prefix, *metadata_.identity);
-    }
-    // A program that must end at once does not wait for a file system to free space.
-    const bool may_take_time = request_.reason.kind != SaveReason::Kind::preemption;
-    manager_.retire(staged_.number, {.recycle = manager_.options.recycle, .remove = may_take_time});
-    core::failpoint("retire.done");
-    if (manager_.options.reserve) {
-      manager_.directory.reserve(fs::file_size(manager_.directory.file(staged_.number)));
-    }
-  } catch (const std::exception& error) {
-    core::log::warning("tidying up after the save failed: {}", error.what());
+  Save(const Save&) = delete;
+  Save& operator=(const Save&) = delete;
+
+  /// Steps 1 and 2, and the layout of the file.
+  void prepare() {
+    begin();
+    run_save_fn();
+    lay_out();
   }
-}
+
+  /// Step 3, before it returns.
+  void write() { writer_->write_together(); }
+
+  /// Copies the state and lets a thread do step 3, unless a rank has no room for a copy: then nothing has happened.
+  /// @param copy  the memory for it, which the thread shares
+  bool write_in_background(const std::shared_ptr<storage::StateCopy>& copy) {
+    cluster::Communicator& comm = manager_.comm;
+    const std::uint64_t bytes = writer_->own_bytes();
+    const std::uint64_t kept = std::min<std::uint64_t>(bytes, copy->capacity());
+    if (!manager::copies_fit(comm, bytes - kept, step("copying the state"))) {
+      return false;
+    }
+    bool has_room = true;
+    try {
+      writer_->copy_state(*copy);
+      core::failpoint("save.copied");
+    } catch (const std::bad_alloc&) {
+      has_room = false;
+    }
+    if (comm.max(has_room ? 0 : 1, step("copying the state")) != 0) {
+      return false;
+    }
+    comm.agree(core::capture([&] { task_.emplace([writer = writer_, copy] { writer->write_alone(); }); }),
+               step("starting a thread"));
+    blocked_ = Clock::now() - start_;
+    return true;
+  }
+
+  /// Whether this rank's part is written, or has failed; before that the copy is in use. Not collective. Cost: one
+  /// load.
+  [[nodiscard]] bool written() const noexcept { return !task_ || task_->done(); }
+
+  /// Waits until all ranks have written, then steps 4 to 6.
+  SaveReport finish() {
+    const auto resumed = task_ ? Clock::now() : start_;
+    if (task_) {
+      await_written();
+    }
+    writer_->complete();
+    core::failpoint("save.durable");
+    commit();
+    core::failpoint("commit.done");
+    if (manager_.local) {
+      manager_.local->forget_older_than(save_);
+    }
+    const auto ended = Clock::now();
+    SaveReport done = report(task_ ? blocked_ + task_->duration() + (ended - resumed) : ended - start_);
+    record_finished(done);
+    if (manager_.comm.is_chief()) {
+      retire();
+    }
+    return done;
+  }
+
+  [[nodiscard]] const CheckpointManager::SaveRequest& request() const noexcept { return request_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void begin() {
+    cluster::Communicator& comm = manager_.comm;
+    bool chief_was_asked = false;
+    std::tie(staged_.number, staged_.time_us, save_, chief_was_asked) = comm.from_chief(
+        [&] {
+          manager_.lock->check_held();
+          const std::uint64_t number = manager_.choose_number(request_);
+          manager_.directory.prepare_staging(number);
+          began_ = true;
+          retire_left_over();
+          metadata_.identity = manager_.identity->next_save();
+          metadata_.constants = manager_.constants();
+          core::failpoint("save.staged");
+          return std::tuple(number, wall_clock_us(), metadata_.identity->save, request_.number.has_value());
+        },
+        step("preparing"));
+    comm.agree(core::capture([&] {
+                 if (request_.number.has_value() != chief_was_asked ||
+                     request_.number.value_or(staged_.number) != staged_.number) {
+                   throw UsageError(fmt::format(
+                       "rank {} saves {} while rank 0 is saving {}", comm.rank(),
+                       request_.number ? fmt::format("checkpoint {}", *request_.number) : "the next checkpoint",
+                       chief_was_asked ? fmt::format("checkpoint {}", staged_.number) : "the next checkpoint"));
+                 }
+               }),
+               step("preparing"));
+    request_.number = staged_.number;
+    manager_.last_number = staged_.number;
+    what_ = fmt::format("save {}", staged_.number);
+    manager_.record(events::SaveStarted{staged_.number, request_.reason, request_.run_calls});
+  }
+
+  void run_save_fn() {
+    cluster::Communicator& comm = manager_.comm;
+    bool files_written = false;
+    comm.agree(
+        core::capture([&] {
+          if (!request_.save_fn) {
+            return;
+          }
+          make_write_directory();
+          const InSaveFn inside(manager_.in_save_fn);
+          call_save_fn(request_.save_fn, {write_directory(), staged_.number, comm.is_chief(), request_.save_fn_args});
+          files_written = comm.is_chief() && manager_.directory.keep_staged_files(staged_);
+        }),
+        step("the save function"));
+    core::failpoint("save.files_written");
+    has_files_ = comm.max(files_written ? 1 : 0, step("the save function")) != 0;
+  }
+
+  void lay_out() {
+    storage::FileMetadata& metadata = metadata_;
+    metadata.number = staged_.number;
+    metadata.run_calls = request_.run_calls;
+    metadata.world_size = manager_.comm.size();
+    metadata.time_us = staged_.time_us;
+    metadata.reason = request_.reason;
+    metadata.has_files = has_files_;
+    const ManagerOptions& options = manager_.options;
+    std::optional<std::uint64_t> spare;  // the save that has left it
+    manager_.comm.on_chief(
+        [&] {
+          if (options.recycle || options.reserve) {
+            spare = manager_.directory.take_recycled(staged_);
+          }
+        },
+        step("taking the recycled file"));
+    writer_ = std::make_shared<storage::CheckpointWriter>(
+        manager_.comm, manager_.directory.staged_file(staged_),
+        storage::WriteOptions{options.writer, options.durable, options.io, spare.has_value(), spare.value_or(0), save_,
+                              !std::exchange(manager_.has_compared_replicated, true)},
+        manager_.layout);
+    writer_->plan(manager_.checkpoint.registry(), metadata);
+    core::failpoint("save.laid_out");
+  }
+
+  void await_written() {
+    const auto limit = manager_.options.io_timeout;
+    manager_.comm.agree(core::capture([&] {
+                          if (!task_->wait_for(limit)) {
+                            throw StorageError(
+                                ErrorCode::io,
+                                fmt::format("{} is not written after {} s: the file system does not answer",
+                                            manager_.directory.staged_file(staged_).string(),
+                                            std::chrono::duration_cast<std::chrono::seconds>(limit).count()));
+                          }
+                          if (const core::Outcome outcome = task_->outcome()) {
+                            core::throw_failure(*outcome);
+                          }
+                        }),
+                        step("writing in the background"));
+  }
+
+  void commit() {
+    manager_.comm.on_chief(
+        [&] {
+          manager_.lock->check_held();
+          const auto& identity = *metadata_.identity;
+          manager_.identity->begin_commit({identity.run, identity.save, metadata_.number}, metadata_.time_us);
+          try {
+            manager_.directory.commit(staged_, has_files_);
+          } catch (const Error&) {
+            manager_.identity->cancel_commit();
+            throw;
+          }
+          manager_.directory.remember(staged_.number, metadata_);
+          manager_.note_committed(metadata_);
+          manager_.identity->clear_finished();
+        },
+        step("committing"));
+  }
+
+  /// What the save of a preemption has left, mostly that of the start before: its space is freed while this one is
+  /// written. Removed by a save alone, never by the start of a program: that may only want to look.
+  void retire_left_over() {
+    if (!manager_.may_have_left_over || manager_.options.max_to_keep == 0 || manager_.drill) {
+      return;
+    }
+    try {
+      const auto kept = manager_.directory.in_order(manager_.identity->directory_id());
+      if (!kept.empty()) {
+        manager_.retire(kept.back().number, {.recycle = manager_.options.recycle, .remove = true});
+      }
+    } catch (const std::exception& error) {
+      core::log::warning("tidying up before the save failed: {}", error.what());
+    }
+  }
+
+  /// The checkpoint is committed: what goes wrong from here on is not an error of the save.
+  void retire() {
+    try {
+      core::failpoint("retire.begun");
+      if (manager_.drill && manager_.drill->save_at && request_.run_calls >= manager_.drill->save_at) {
+        return;  // the drill still needs that step
+      }
+      if (manager_.directory.place().contains(kFlushedName)) {
+        remove_flushed_parts(manager_.directory.place(), manager_.options.prefix, *metadata_.identity);
+      }
+      // A program that must end at once does not wait for a file system to free space.
+      const bool may_take_time = request_.reason.kind != SaveReason::Kind::preemption;
+      manager_.retire(staged_.number, {.recycle = manager_.options.recycle, .remove = may_take_time});
+      core::failpoint("retire.done");
+      if (manager_.options.reserve) {
+        manager_.directory.reserve(fs::file_size(manager_.directory.file(staged_.number)));
+      }
+    } catch (const std::exception& error) {
+      core::log::warning("tidying up after the save failed: {}", error.what());
+    }
+  }
+
+  void record_finished(const SaveReport& report) {
+    const std::string file = report.path.filename().string();
+    manager_.record(events::SaveFinished{report.number, file, report.bytes, report.seconds, report.blocked_seconds,
+                                         request_.reason, request_.run_calls});
+    if (manager_.comm.is_chief()) {
+      core::log::info("saved {}: {} bytes of state in {:.3f} s ({})", file, report.bytes, report.seconds,
+                      to_string(request_.reason.kind));
+    }
+  }
+
+  /// @param mine  what the save took on this rank, without the time between the end of the thread and its commit
+  [[nodiscard]] SaveReport report(Clock::duration mine) {
+    const auto slowest = [this](Clock::duration duration) {
+      const auto us = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+      return static_cast<double>(manager_.comm.max(us, step("committing"))) * 1e-6;
+    };
+    const double seconds = slowest(mine);
+    const double blocked = task_ ? slowest(mine - task_->duration()) : seconds;
+    return {manager_.directory.file(staged_.number), staged_.number, writer_->state_bytes(), seconds, blocked};
+  }
+
+  [[nodiscard]] std::string step(const char* name) const { return what_ + ": " + name; }
+
+  [[nodiscard]] fs::path write_directory() const {
+    return scratch_ ? scratch_->path() : manager_.directory.staged_files_directory(staged_);
+  }
+
+  void make_write_directory() {
+    if (manager_.comm.is_chief()) {
+      manager_.directory.make_staged_files(staged_);
+    } else {
+      scratch_.emplace(manager_.directory.path(), manager_.comm.rank());
+    }
+  }
+
+  CheckpointManager::Impl& manager_;
+  CheckpointManager::SaveRequest request_;
+  std::string what_;
+  Clock::time_point start_ = Clock::now();
+  StagedName staged_{};
+  bool began_ = false;                           ///< rank 0: the staging directory is there
+  std::optional<core::WriteDirectory> scratch_;  ///< for the save function, on ranks other than rank 0
+  bool has_files_ = false;
+  std::uint64_t save_ = 0;  ///< counted over all runs of the directory
+  storage::FileMetadata metadata_;
+  /// Shared with the thread, which may outlive the save.
+  std::shared_ptr<storage::CheckpointWriter> writer_;
+  std::optional<core::BackgroundTask> task_;
+  Clock::duration blocked_{};  ///< background: until the thread took over
+};
 
 std::uint64_t save_by_function(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request) {
   const std::uint64_t number =
@@ -380,6 +418,18 @@ std::uint64_t save_by_function(CheckpointManager::Impl& manager, const Checkpoin
   manager.comm.agree(outcome, what);
   return number;
 }
+
+SaveReport save(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request) {
+  Save save(manager, request);
+  save.prepare();
+  save.write();
+  return save.finish();
+}
+
+BackgroundSave::BackgroundSave(CheckpointManager::Impl& manager) : manager_(manager) {}
+BackgroundSave::~BackgroundSave() = default;
+
+std::uint64_t BackgroundSave::written() const noexcept { return begun_ - (save_ && !save_->written() ? 1 : 0); }
 
 /// Where its thread still writes, that keeps the copy.
 void BackgroundSave::note_failure(const Save& save) noexcept {

@@ -7,14 +7,12 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "core/directory.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "reprieve/version.hpp"
-#include "reprieve/xdmf.hpp"
 #include "storage/read/inspect_file.hpp"
 
 namespace reprieve::manager {

@@ -118,8 +118,8 @@ TEST(RunReport, OfARunThatFinished) {
   EXPECT_EQ(report.kept_steps, 150U);
   EXPECT_EQ(report.lost_steps, 0U);
   ASSERT_EQ(report.starts.size(), 1U);
-  EXPECT_EQ(report.starts[0].ending, Ending::finished);
-  EXPECT_EQ(report.starts[0].host, "node17");
+  EXPECT_EQ(report.starts[0].ending, RunState::finished);
+  EXPECT_EQ(report.starts[0].event.host, "node17");
   EXPECT_EQ(report.starts[0].step_to, 150U);
   EXPECT_EQ(report.advice.history.finished, 1) << "the advice is that of the same runs";
 }
@@ -139,10 +139,10 @@ TEST(RunReport, ANoticeCostsNoWork) {
   EXPECT_THAT(report.times.restore_s, about(2));
   EXPECT_THAT(report.times.lost_s, about(0));
   EXPECT_EQ(report.kept_steps, 60U);
-  EXPECT_EQ(report.starts[0].ending, Ending::saved);
+  EXPECT_EQ(report.starts[0].ending, RunState::saved);
   EXPECT_EQ(report.starts[0].why, "signal SIGTERM");
   ASSERT_EQ(report.notices.size(), 1U);
-  EXPECT_EQ(report.notices[0].rank, 2);
+  EXPECT_EQ(report.notices[0].event.rank, 2);
   EXPECT_THAT(report.notices[0].grace_s.value_or(0), about(30));
   EXPECT_THAT(report.notices[0].agreed_s.value_or(0), about(0.5));
   EXPECT_THAT(report.notices[0].committed_s.value_or(0), about(4.5));
@@ -154,7 +154,7 @@ TEST(RunReport, AKillCostsTheWorkSinceTheLastSave) {
   log.start(0).ready(0, 0).save(10, 100).save(10, 200).add("steps", 6, {{"run_calls", 260}});
   const RunReport report = log.start(100).restore(1, 200).ready(0, 200).finished(5, 250).report();
   expect_whole(report, 34 + 100 + 3 + 5);
-  EXPECT_EQ(report.starts[0].ending, Ending::killed);
+  EXPECT_EQ(report.starts[0].ending, RunState::gone);
   EXPECT_EQ(report.starts[0].why, "while it worked");
   EXPECT_THAT(report.times.lost_s, about(6));
   EXPECT_EQ(report.lost_steps, 60U);
@@ -204,7 +204,7 @@ TEST(RunReport, KilledAfterANotice) {
 
 TEST(RunReport, AnErrorCostsTheWorkSinceTheLastSave) {
   const RunReport report = Log().start(0).ready(0, 0).save(10, 100).failed(3, 130).start(20).ready(0, 100).report();
-  EXPECT_EQ(report.starts[0].ending, Ending::failed);
+  EXPECT_EQ(report.starts[0].ending, RunState::failed);
   EXPECT_EQ(report.starts[0].why, "rank 3: no more data");
   EXPECT_THAT(report.times.lost_s, about(3));
   EXPECT_EQ(report.lost_steps, 30U);
@@ -231,7 +231,7 @@ TEST(RunReport, ASaveThatFailedForANoticeIsTheEnd) {
   log.start(0).ready(0, 0).notice(10, 100).add("save_started", 0, {{"number", 100}, {"run_calls", 100}});
   log.add("save_failed", 2, {{"error", "no_space"}, {"message", "cannot write ckpt-100.h5"}});
   const RunReport report = log.report();
-  EXPECT_EQ(report.starts[0].ending, Ending::failed);
+  EXPECT_EQ(report.starts[0].ending, RunState::failed);
   EXPECT_EQ(report.starts[0].why, "checkpoint 100 was not saved: cannot write ckpt-100.h5");
   EXPECT_EQ(report.status.state, RunState::failed);
   EXPECT_EQ(report.status.message, report.starts[0].why);
@@ -242,7 +242,7 @@ TEST(RunReport, ASaveThatFailedForANoticeIsTheEnd) {
   EXPECT_EQ(later.status.message, report.starts[0].why + "; then an exception ended it");
   EXPECT_EQ(later.starts[0].why, later.status.message);
   log.add("step", 60, {{"run_calls", 200}});
-  EXPECT_EQ(log.report().starts[0].ending, Ending::killed) << "it made steps since";
+  EXPECT_EQ(log.report().starts[0].ending, RunState::gone) << "it made steps since";
 }
 
 /// Its failure is told while the run works on, and until a save is made; it does not say how the run ended.
@@ -257,7 +257,7 @@ TEST(RunReport, APeriodicSaveThatFailedIsNotTheEnd) {
   EXPECT_EQ(working.status.message,
             "checkpoint 100 was not saved: the disk is full; 2 periodic saves in a row failed, and the run continues");
   EXPECT_EQ(working.failed_saves, 1U);
-  EXPECT_EQ(log.report().starts[0].ending, Ending::killed);
+  EXPECT_EQ(log.report().starts[0].ending, RunState::gone);
   EXPECT_EQ(log.report().status.state, RunState::gone);
   const RunReport later = log.save(10, 200).report(true);
   EXPECT_EQ(later.status.failed_saves, 0U);
@@ -286,7 +286,7 @@ TEST(RunReport, OfARunThatWorks) {
   const Log log = Log().start(0).ready(1, 0).save(10, 100);
   const RunReport report = log.report(true, 30);
   expect_whole(report, 45);
-  EXPECT_EQ(report.starts[0].ending, Ending::working);
+  EXPECT_EQ(report.starts[0].ending, RunState::running);
   EXPECT_THAT(report.times.unsaved_s, about(30));
   EXPECT_THAT(report.times.lost_s, about(0));
   EXPECT_THAT(log.report(false, 30).length_s(), about(15)) << "of one that is gone nothing is added";
@@ -298,7 +298,7 @@ TEST(RunReport, OfAManagerWithoutAHandler) {
   log.add("save_finished", 4, {{"number", 1}, {"seconds", 4.0}, {"bytes", 5}, {"reason", {{"kind", "user"}}}});
   const RunReport report = log.report();
   expect_whole(report, 14);
-  EXPECT_EQ(report.starts[0].ending, Ending::untold);
+  EXPECT_EQ(report.starts[0].ending, RunState::ended);
   EXPECT_THAT(report.times.kept_s, about(10)) << "without a handler all since the start counts as work";
   EXPECT_THAT(report.times.save_s, about(4));
   EXPECT_EQ(report.kept_steps, 0U) << "nobody told steps";

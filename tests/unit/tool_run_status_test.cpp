@@ -43,8 +43,8 @@ TEST(RunStatus, NoneWithoutAStart) {
 TEST(RunStatus, OfARunThatWorks) {
   const RunStatus run = status({start(0s), ready(10s, 100), save(60s, 200)});
   EXPECT_EQ(run.state, RunState::running);
-  EXPECT_EQ(run.host, "node17");
-  EXPECT_EQ(run.ranks, 4);
+  EXPECT_EQ(run.start.host, "node17");
+  EXPECT_EQ(run.start.world_size, 4);
   EXPECT_EQ(run.reported_step, 200U);
   ASSERT_TRUE(run.steps_per_second.has_value());
   EXPECT_DOUBLE_EQ(*run.steps_per_second, 2.0);

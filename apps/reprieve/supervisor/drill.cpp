@@ -175,8 +175,6 @@ class Drill {
   }
 
   DrillFacts run() {
-    signals_ = std::make_unique<SignalQueue>();
-    run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
     adopt_orphans();
     start(facts_.first, {.subdirectory = scratch_name_}, settings_.command);
     if (await_ready() && await_moment()) {
@@ -206,11 +204,7 @@ class Drill {
 
   [[nodiscard]] bool watches_notice() const { return notice_at_ && current_ == &facts_.first; }
 
-  void say(const std::string& text) const {
-    if (settings_.say) {
-      settings_.say(text);
-    }
-  }
+  void say(const std::string& text) const { settings_.say(text); }
 
   bool ended() const { return run_->code().has_value() || facts_.interrupted; }
 
@@ -219,7 +213,7 @@ class Drill {
   void start(ObservedStart& start, const core::DrillOrders& orders, const std::vector<std::string>& command) {
     current_ = &start;
     subdirectory_ = orders.subdirectory;
-    record_ = run_directory_->make(++starts_);
+    record_ = run_directory_.make(++starts_);
     write_orders(record_, orders);
     run_ = std::make_unique<SupervisedRun>(command, LaunchSettings{.tool = {},
                                                                    .run_directory = record_,
@@ -231,12 +225,11 @@ class Drill {
 
   /// Waits, and takes up what has come in the meantime.
   void pump(std::chrono::milliseconds limit) {
-    for (const int signal : signals_->wait(limit)) {
+    for (const int signal : signals_.wait(limit)) {
       facts_.interrupted |= signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
     }
-    for (const EndedChild& child : reap()) {
-      run_->on_ended(child);
-    }
+    reap();
+    run_->look_for_end();
     if (run_->code() && !current_->code) {
       current_->code = run_->code();
       if (watches_notice()) {
@@ -345,7 +338,7 @@ class Drill {
   /// The clock of another host says nothing here: then it counts when the event was read.
   double since_notice(const RecordedEvent& recorded) const {
     const auto chief = run_->progress().chiefs().find(recorded.record);
-    if (chief == run_->progress().chiefs().end() || chief->second.host != host_ || !recorded.logged.monotonic_s) {
+    if (chief == run_->progress().chiefs().end() || chief->second.start.host != host_ || !recorded.logged.monotonic_s) {
       return since_notice();
     }
     return *recorded.logged.monotonic_s - Seconds(notice_at_->time_since_epoch()).count();
@@ -488,12 +481,26 @@ class Drill {
 
   void restart() {
     keep_saved();
-    start(facts_.second.emplace(), {.subdirectory = scratch_name_, .leave_at_once = true}, settings_.command);
-    await_end();
-    end_start();
+    run_to_end_of(facts_.second.emplace(), {.subdirectory = scratch_name_, .leave_at_once = true}, settings_.command);
     if (facts_.second->restored_step) {
       compare_states();
     }
+  }
+
+  /// One start that leaves by the drill's orders, or comes to its end.
+  void run_to_end_of(ObservedStart& one, const core::DrillOrders& orders, const std::vector<std::string>& command) {
+    start(one, orders, command);
+    await_end();
+    end_start();
+  }
+
+  /// From the beginning, in a directory that no start has used.
+  void run_undisturbed(ObservedStart& undisturbed, std::optional<std::uint64_t> save_at = {},
+                       std::optional<std::uint64_t> leave_at = {}) {
+    const std::string directory = scratch_name_ + "-undisturbed";
+    scratch_.insert(facts_.first.directory / directory);  // also if the run ends before it reports it
+    run_to_end_of(undisturbed, {.subdirectory = directory, .save_at = save_at, .leave_at = leave_at},
+                  settings_.command);
   }
 
   /// Of a start that leaves by the drill's orders: the second one at its first step boundary.
@@ -536,7 +543,7 @@ class Drill {
       facts_.state->failure = "there is no room for a copy of the first checkpoint";
     } else if (restored.step != facts_.second->restored_step) {
       facts_.state->failure = "the program did not save before its next step: steps inside of a watch_preemption_scope";
-    } else if (settings_.compare) {
+    } else {
       facts_.state = settings_.compare(saved_copy_, restored.file);
     }
   }
@@ -572,7 +579,8 @@ class Drill {
     replay.from_step = *facts_.notice->saved_step;
     replay.steps = settings_.replay_steps;
     replay.ranks = settings_.replay_ranks;
-    run_undisturbed();
+    say(fmt::format("replay: an undisturbed run, from the beginning to step {}", replay.to_step()));
+    run_undisturbed(replay.undisturbed, replay.from_step, replay.to_step());
     const fs::path same_step = checkpoint_of(replay.undisturbed, replay.from_step);
     if (facts_.interrupted || !replay.undisturbed.stopped_at() || same_step.empty()) {
       return;
@@ -583,27 +591,13 @@ class Drill {
     }
   }
 
-  /// From the beginning, in a directory that no start has used.
-  void run_undisturbed() {
-    ReplayFacts& replay = *facts_.replay;
-    const std::string directory = scratch_name_ + "-undisturbed";
-    scratch_.insert(facts_.first.directory / directory);  // also if the run ends before it reports it
-    say(fmt::format("replay: an undisturbed run, from the beginning to step {}", replay.to_step()));
-    start(replay.undisturbed, {.subdirectory = directory, .save_at = replay.from_step, .leave_at = replay.to_step()},
-          settings_.command);
-    await_end();
-    end_start();
-  }
-
   /// From the checkpoint that the second start saved before its first step, which is equal to that of the first.
   void run_resumed() {
     ReplayFacts& replay = *facts_.replay;
     say(fmt::format("replay: a resumed run, from step {} to step {}", replay.from_step, replay.to_step()));
-    const ObservedStart& resumed = replay.resumed.emplace();
-    start(*replay.resumed, {.subdirectory = scratch_name_, .leave_at = replay.to_step()},
-          settings_.replay_ranks > 0 ? settings_.replay_command : settings_.command);
-    await_end();
-    end_start();
+    ObservedStart& resumed = replay.resumed.emplace();
+    run_to_end_of(resumed, {.subdirectory = scratch_name_, .leave_at = replay.to_step()},
+                  settings_.replay_ranks > 0 ? settings_.replay_command : settings_.command);
     const auto step = resumed.stopped_at();
     if (facts_.interrupted || !step || step != replay.undisturbed.stopped_at()) {
       return;
@@ -619,19 +613,13 @@ class Drill {
   void run_to_end() {
     EndFacts& end = facts_.to_end.emplace();
     say("the resumed run, to its end");
-    start(end.resumed, {.subdirectory = scratch_name_}, settings_.command);
-    await_end();
-    end_start();
+    run_to_end_of(end.resumed, {.subdirectory = scratch_name_}, settings_.command);
     if (facts_.interrupted || !end.resumed.finished_at) {
       return;
     }
     settings_.put_outputs_aside();
-    const std::string directory = scratch_name_ + "-undisturbed";
-    scratch_.insert(facts_.first.directory / directory);
     say("an undisturbed run, from the beginning to its end");
-    start(end.undisturbed, {.subdirectory = directory}, settings_.command);
-    await_end();
-    end_start();
+    run_undisturbed(end.undisturbed);
     if (!facts_.interrupted && end.undisturbed.finished_at) {
       end.files = settings_.compare_outputs();
     }
@@ -641,8 +629,8 @@ class Drill {
   std::string host_;
   std::string scratch_name_;  ///< the directory of all starts but the undisturbed one
   DrillFacts facts_;
-  std::unique_ptr<SignalQueue> signals_;
-  std::unique_ptr<RunDirectory> run_directory_;
+  SignalQueue signals_;
+  RunDirectory run_directory_{settings_.run_directory_parent, settings_.command};
   std::filesystem::path record_;  ///< the directory of the present start
   std::unique_ptr<SupervisedRun> run_;
   int starts_ = 0;

@@ -202,7 +202,6 @@ struct DrillSettings {
   /// program is not run to its end.
   std::function<void()> put_outputs_aside;
   std::function<std::vector<EndFacts::File>()> compare_outputs;
-  /// Compares two checkpoints.
   std::function<StateComparison(const std::filesystem::path&, const std::filesystem::path&)> compare;
   /// Called with a line for people as the drill continues.
   std::function<void(const std::string&)> say;

@@ -54,14 +54,32 @@ class Judge {
     } else {
       judge_notice();
     }
-    judge_steps_after();
-    judge_end();
+    if (facts_.replay_steps > 0) {
+      take(facts_.replay ? std::optional(judge_replay(*facts_.replay)) : std::nullopt, "no_replay",
+           "there was no replay: it begins where a restart resumes with exactly the state that was saved");
+    }
+    if (facts_.compares_outputs) {
+      take(facts_.to_end ? std::optional(judge_outputs(*facts_.to_end)) : std::nullopt, "no_end",
+           "no output was compared: that needs a restart with exactly the state that was saved");
+    }
     return std::move(findings_);
   }
 
  private:
   void add(Grade grade, const char* id, std::string text, std::string advice = "") {
     findings_.push_back({grade, id, std::move(text), std::move(advice)});
+  }
+
+  /// What further runs have shown. @param missing  said where there were none, unless the reason is reported already
+  void take(const std::optional<std::vector<Finding>>& more, const char* id, const char* missing) {
+    if (facts_.interrupted) {
+      return;
+    }
+    if (more) {
+      findings_.insert(findings_.end(), more->begin(), more->end());
+    } else if (verdict_of(findings_) == DrillVerdict::would_survive) {
+      add(Grade::unknown, id, missing);
+    }
   }
 
   void judge_start() {
@@ -341,30 +359,6 @@ class Judge {
                         seconds(second.saves.front().seconds)));
       }
       judge_state();
-    }
-  }
-
-  void judge_steps_after() {
-    if (facts_.interrupted || facts_.replay_steps == 0) {
-      return;
-    }
-    if (facts_.replay) {
-      std::ranges::move(judge_replay(*facts_.replay), std::back_inserter(findings_));
-    } else if (verdict_of(findings_) == DrillVerdict::would_survive) {  // else the reason is reported already
-      add(Grade::unknown, "no_replay",
-          "there was no replay: it begins where a restart resumes with exactly the state that was saved");
-    }
-  }
-
-  void judge_end() {
-    if (facts_.interrupted || !facts_.compares_outputs) {
-      return;
-    }
-    if (facts_.to_end) {
-      std::ranges::move(judge_outputs(*facts_.to_end), std::back_inserter(findings_));
-    } else if (verdict_of(findings_) == DrillVerdict::would_survive) {  // else the reason is reported already
-      add(Grade::unknown, "no_end",
-          "no output was compared: that needs a restart with exactly the state that was saved");
     }
   }
 

@@ -138,14 +138,11 @@ class JobSupervisor {
         policy_(settings_.restarts) {}
 
   int run() {
-    signals_ = std::make_unique<SignalQueue>();
-    run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
-    has_room_ = run_directory_->has_room();
     if (!has_room_) {
       say("warning",
           fmt::format("{} has no room for the record of the run: how it ended can only be seen from the event log "
                       "of the checkpoint directory and the launcher's code; choose another place with --run-dir",
-                      run_directory_->path().parent_path().string()));
+                      run_directory_.path().parent_path().string()));
     }
     adopt_orphans();
     if (settings_.slurm) {
@@ -169,22 +166,15 @@ class JobSupervisor {
   // Waiting, and what comes in the meantime.
 
   void wait(milliseconds limit) {
-    for (const int signal : signals_->wait(limit)) {
+    for (const int signal : signals_.wait(limit)) {
       on_signal(signal);
     }
-    for (const EndedChild& child : reap()) {
-      if (run_) {
-        run_->on_ended(child);
-      }
-      if (slurm_) {
-        slurm_->on_ended(child);
-      }
-      if (command_) {
-        command_->on_ended(child);
-      }
-      if (probe_) {
-        probe_->on_ended(child);
-      }
+    reap();
+    if (run_) {
+      run_->look_for_end();
+    }
+    if (slurm_) {
+      slurm_->take_answer();
     }
     look_for_requests();
   }
@@ -298,7 +288,7 @@ class JobSupervisor {
     plan_.begin_run();
     run_ = std::make_unique<SupervisedRun>(
         command_line_, LaunchSettings{.tool = settings_.tool,
-                                      .run_directory = run_directory_->make(starts_),
+                                      .run_directory = run_directory_.make(starts_),
                                       .shield_daemons = settings_.shield_daemons,
                                       .link_timeout_s = static_cast<int>(settings_.link_timeout.count()),
                                       .watches_end = settings_.deadline.has_value() || slurm_ != nullptr,
@@ -354,7 +344,7 @@ class JobSupervisor {
     const auto is_beyond_doubt = [](const auto& chief) {
       return chief.second.stage == ChiefProgress::Stage::finished ||
              chief.second.stage == ChiefProgress::Stage::saved ||
-             (!chief.second.host.empty() && chief.second.host != core::host_name());
+             (!chief.second.start.host.empty() && chief.second.start.host != core::host_name());
     };
     const auto& chiefs = run_->progress().chiefs();
     if (Clock::now() < next_launcher_look_ || std::ranges::any_of(chiefs, is_beyond_doubt)) {
@@ -377,7 +367,7 @@ class JobSupervisor {
       if (const auto* notice = std::get_if<events::Notice>(&logged.event); notice && notice->source == "deadline") {
         request("the ranks say that the job is about to end");  // another start would meet the same end
       }
-      if (const auto event = describe(logged); event && settings_.on_event) {
+      if (const auto event = describe(logged)) {
         settings_.on_event(*event);
       }
     }
@@ -453,15 +443,32 @@ class JobSupervisor {
     } catch (const std::exception& error) {
       found.text = error.what();
     }
-    const SupervisorEvent event = describe(suspect, found);
-    say(event.name, event.text);
+    say_of(suspect, found);
     return found;
+  }
+
+  void say_of(const std::filesystem::path& suspect, const Suspicion& found) const {
+    const std::string file = suspect.filename().string();
+    switch (found.outcome) {
+      case Suspicion::Outcome::valid:
+        return say("warning", file +
+                                  " is valid: something else ends the ranks while they read it, such as a lack of "
+                                  "memory; it stays where it is");
+      case Suspicion::Outcome::quarantine:
+        return say("quarantine", fmt::format("{} is corrupt: quarantined as {}", file, found.text));
+      case Suspicion::Outcome::needed:
+        return say("give_up",
+                   fmt::format("giving up: {} is corrupt, and there is no older checkpoint to take instead: {}",
+                               suspect.string(), found.text));
+      case Suspicion::Outcome::unknown:
+        return say("warning", fmt::format("{} cannot be verified, so it stays where it is: {}", file, found.text));
+    }
   }
 
   /// Decides on a restart, and prepares it.
   bool may_continue(const Verdict& verdict) {
     bool begins_elsewhere = false;
-    if (const auto suspect = policy_.suspect(verdict); suspect && settings_.look_at_suspect) {
+    if (const auto suspect = policy_.suspect(verdict)) {
       const Suspicion::Outcome outcome = look_at(*suspect).outcome;
       if (outcome == Suspicion::Outcome::needed) {
         return false;
@@ -472,7 +479,7 @@ class JobSupervisor {
     if (decision.restart && slurm_ && !plan_.requested()) {
       ask_slurm_again();  // it may have sent it to the ranks alone
     }
-    if (plan_.requested() || run_directory_->is_dry_run()) {
+    if (plan_.requested() || run_directory_.is_dry_run()) {
       return false;
     }
     if (!decision.restart) {
@@ -500,7 +507,7 @@ class JobSupervisor {
   }
 
   int leave_slurm_job(const Verdict& verdict) {
-    if (run_directory_->is_dry_run()) {
+    if (run_directory_.is_dry_run()) {
       say("no_requeue", "a drill: the job stays where it is");
       return verdict.exit_code;
     }
@@ -552,9 +559,7 @@ class JobSupervisor {
   }
 
   void say(const std::string& name, const std::string& text, nlohmann::json fields = nlohmann::json::object()) const {
-    if (settings_.on_event) {
-      settings_.on_event({name, text, std::move(fields)});
-    }
+    settings_.on_event({name, text, std::move(fields)});
   }
 
   // How one start of the program ended, and whether it may resume at all.
@@ -571,7 +576,7 @@ class JobSupervisor {
     };
     const bool uses_it = std::ranges::any_of(opened, [&](const fs::path& path) {
       return same(path, *settings_.directory) ||
-             (run_directory_->is_dry_run() && same(path.parent_path(), *settings_.directory));
+             (run_directory_.is_dry_run() && same(path.parent_path(), *settings_.directory));
     });
     return uses_it ? std::nullopt : std::optional(opened.front());
   }
@@ -592,7 +597,7 @@ class JobSupervisor {
       return judge(logged, *run_->code());
     }
     Verdict result = by_record;
-    const bool has_room = has_room_ && run_directory_->has_room();
+    const bool has_room = has_room_ && run_directory_.has_room();
     if (!has_room && run_->progress().chiefs().empty() && *run_->code() == logged.restart_code()) {
       result.end = Verdict::End::saved;
       result.exit_code = *run_->code();
@@ -628,7 +633,7 @@ class JobSupervisor {
       result = verdict_by_event_logs(result);
     }
     if (result.end == Verdict::End::finished && work_is_left_ && run_->progress().chiefs().empty() && has_room_ &&
-        run_directory_->has_room()) {
+        run_directory_.has_room()) {
       result.end = Verdict::End::failed;
       result.exit_code = 1;
       result.reason =
@@ -658,7 +663,7 @@ class JobSupervisor {
       if (chief.stage == ChiefProgress::Stage::saved) {
         return "the state is saved and the ranks are leaving; a third Ctrl-C ends them at once";
       }
-      number = std::max(number, chief.newest ? chief.newest : chief.restored);
+      number = std::max(number, chief.number());
     }
     const std::string age = core::duration_text(Clock::now() - last_save_.value_or(run_->started()));
     const std::string lost = number ? fmt::format("the work since checkpoint {}, {} of it", *number, age)
@@ -667,13 +672,13 @@ class JobSupervisor {
   }
 
   void show_status() {
-    if (!settings_.on_status || Clock::now() < next_status_) {
+    if (Clock::now() < next_status_) {
       return;
     }
     next_status_ = Clock::now() + kStatusInterval;
     std::string text = fmt::format("running for {}", core::duration_text(Clock::now() - run_->started()));
     for (const auto& [record, chief] : run_->progress().chiefs()) {
-      const auto number = chief.newest ? chief.newest : chief.restored;
+      const auto number = chief.number();
       text += number ? fmt::format(", checkpoint {}", *number) : ", no checkpoint yet";
     }
     if (last_save_) {
@@ -752,12 +757,11 @@ class JobSupervisor {
   /// Has the launcher start @p words on each of these hosts.
   std::unique_ptr<HostProbe> run_on(const std::vector<HostSlots>& hosts, milliseconds patience,
                                     const std::vector<std::string>& words, int attempts, const auto& is_stopped) {
-    probe_ = std::make_unique<HostProbe>(settings_.command, hosts, patience, words, attempts);
-    while (!probe_->is_done() && !is_stopped()) {
-      probe_->advance();
+    auto probe = std::make_unique<HostProbe>(settings_.command, hosts, patience, words, attempts);
+    for (probe->advance(); !probe->is_done() && !is_stopped(); probe->advance()) {
       wait(kShortWait);
     }
-    return std::exchange(probe_, nullptr);
+    return probe;
   }
 
   std::set<std::string> find_dead_hosts() {
@@ -800,24 +804,21 @@ class JobSupervisor {
   // Node-local copies that a run has left: the last start has failed, no other follows, and the memory of the nodes is
   // gone when the job ends. `reprieve drain` makes a checkpoint of them, on each node that the run used.
 
-  /// By SIGTERM, or by two more Ctrl-C.
-  bool draining_is_stopped() const {
-    return (slurm_decided_ && !decided_before_drain_) || interrupts_ > interrupts_before_drain_ + 1;
-  }
-
   void flush_local_copies(const Verdict& verdict) {
-    if (verdict.end != Verdict::End::failed || !settings_.flushes_local_copies || run_directory_->is_dry_run() ||
+    if (verdict.end != Verdict::End::failed || !settings_.flushes_local_copies || run_directory_.is_dry_run() ||
         kill_at_) {
       return;
     }
-    decided_before_drain_ = slurm_decided_;
-    interrupts_before_drain_ = interrupts_;
+    draining_is_stopped_ = [this, decided = slurm_decided_, interrupts = interrupts_] {
+      return (slurm_decided_ && !decided) || interrupts_ > interrupts + 1;
+    };
     for (const auto& [record, chief] : run_->progress().chiefs()) {
-      if (chief.local_directory.empty()) {
+      const std::string local_directory = chief.start.local_directory.value_or("");
+      if (local_directory.empty()) {
         continue;
       }
       const std::vector<std::string> words{settings_.tool.string(), "drain", chief.directory.string(), "--local",
-                                           chief.local_directory.string()};
+                                           local_directory};
       try {
         const std::vector<HostSlots> hosts = need_.hosts.empty() ? known_hosts() : need_.hosts;
         if (hosts.size() > 1) {
@@ -853,7 +854,7 @@ class JobSupervisor {
     bool is_killed = false;
     while (!command_->code()) {
       wait(kShortWait);
-      if (!is_killed && (draining_is_stopped() || Clock::now() >= limit)) {
+      if (!is_killed && (draining_is_stopped_() || Clock::now() >= limit)) {
         is_killed = true;
         command_->kill_all();
       }
@@ -864,20 +865,19 @@ class JobSupervisor {
   /// Each flushes what it has, and the last one completes the checkpoint. Then the others, who ended with an error
   /// since parts were missing, can give back the memory. Hosts that are dead have nothing.
   void drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts) {
-    const auto is_stopped = [&] { return draining_is_stopped(); };
     const auto patience = settings_.hosts ? settings_.hosts->patience : kHostAnswerTimeout;
     std::vector<HostSlots> living = hosts;
-    const auto asked = run_on(hosts, patience, {kQuestion}, kAttempts, is_stopped);
+    const auto asked = run_on(hosts, patience, {kQuestion}, kAttempts, draining_is_stopped_);
     std::erase_if(living, [&](const HostSlots& host) { return asked->dead().contains(host.name); });
-    if (living.empty() || draining_is_stopped()) {
+    if (living.empty() || draining_is_stopped_()) {
       say("warning", "node-local copies are left where they are: no host answers");
       return;
     }
     const auto limit = Clock::now() + kDrainTimeout;
     std::map<std::string, std::string> said;
-    for (int round = 0; round < kDrainRounds && !living.empty() && !draining_is_stopped(); ++round) {
+    for (int round = 0; round < kDrainRounds && !living.empty() && !draining_is_stopped_(); ++round) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now());
-      const auto drained = run_on(living, std::max(left, std::chrono::milliseconds(0)), words, 1, is_stopped);
+      const auto drained = run_on(living, std::max(left, std::chrono::milliseconds(0)), words, 1, draining_is_stopped_);
       for (const auto& [host, answer] : drained->answers()) {
         const std::string text = in_one_line(answer);
         if (std::exchange(said[host], text) != text) {
@@ -889,12 +889,11 @@ class JobSupervisor {
   }
 
   SupervisorSettings settings_;
-  std::unique_ptr<SignalQueue> signals_;
-  std::unique_ptr<RunDirectory> run_directory_;
+  SignalQueue signals_;
+  RunDirectory run_directory_{settings_.run_directory_parent, settings_.command};
   std::unique_ptr<SlurmClient> slurm_;
   std::vector<std::string> command_line_;  ///< of the next start
   HostNeed need_;
-  std::unique_ptr<HostProbe> probe_;  ///< while it runs
   std::unique_ptr<Command> command_;  ///< one of scontrol, while it runs
   std::unique_ptr<SupervisedRun> run_;
   NoticePlan plan_;
@@ -904,15 +903,14 @@ class JobSupervisor {
   int starts_ = 0;
   pid_t parent_ = ::getppid();
   bool batch_shell_looked_at_ = false;
-  int interrupts_ = 0;          ///< SIGINTs so far
-  bool slurm_decided_ = false;  ///< SIGTERM came
-  bool by_hand_ = false;        ///< SIGINT or SIGHUP came
-  int interrupts_before_drain_ = 0;
-  bool decided_before_drain_ = false;         ///< SIGTERM came before node-local copies were flushed
-  std::optional<Clock::time_point> kill_at_;  ///< the user wants an end at once
+  int interrupts_ = 0;                         ///< SIGINTs so far
+  bool slurm_decided_ = false;                 ///< SIGTERM came
+  bool by_hand_ = false;                       ///< SIGINT or SIGHUP came
+  std::function<bool()> draining_is_stopped_;  ///< by SIGTERM, or by two more Ctrl-C, since it began
+  std::optional<Clock::time_point> kill_at_;   ///< the user wants an end at once
   bool unreachable_said_ = false;
-  bool has_room_ = true;       ///< for the run's record
-  bool work_is_left_ = false;  ///< by the last start in which a checkpoint directory was opened
+  bool has_room_ = run_directory_.has_room();  ///< for the run's record
+  bool work_is_left_ = false;                  ///< by the last start in which a checkpoint directory was opened
   Clock::time_point next_file_look_;
   Clock::time_point next_launcher_look_;
   Clock::time_point next_status_;

@@ -16,6 +16,21 @@
 
 namespace reprieve::supervisor {
 
+// A checkpoint that several runs died reading. That says little about it: whoever ran out of memory died so, too. Only
+// what is found to be corrupt is quarantined.
+
+/// What became of a checkpoint that runs died reading.
+struct Suspicion {
+  enum class Outcome {
+    valid,       ///< it stays where it is
+    quarantine,  ///< corrupt: the next start takes an older one
+    needed,      ///< corrupt, and there is no older one
+    unknown,     ///< it cannot be read
+  };
+  Outcome outcome = Outcome::unknown;
+  std::string text{};  ///< the new name, or what is wrong
+};
+
 struct SlurmSettings {
   std::string job_id;
   RequeueWay way = RequeueWay::scontrol;

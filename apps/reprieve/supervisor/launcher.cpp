@@ -21,7 +21,7 @@ namespace reprieve::supervisor {
 namespace {
 
 bool watches(const ChiefProgress& chief, int signal) {
-  return std::ranges::find(chief.signals, termination::signal_name(signal)) != chief.signals.end();
+  return std::ranges::find(chief.ready.signals, termination::signal_name(signal)) != chief.ready.signals.end();
 }
 
 /// The signal that launchers forward and every rank 0 watches. A program that reports nothing is sent SIGUSR1.
@@ -66,10 +66,10 @@ std::vector<NoticeTarget> local_chiefs(const std::vector<ProcessInfo>& processes
                                        const std::string& host) {
   std::vector<NoticeTarget> targets;
   for (const auto& [record, chief] : progress.chiefs()) {
-    const bool lives = std::ranges::find(processes, chief.pid, &ProcessInfo::pid) != processes.end();
+    const bool lives = std::ranges::find(processes, chief.start.pid, &ProcessInfo::pid) != processes.end();
     const auto signal = watched_signal(chief);
-    if (lives && chief.host == host && chief.stage == ChiefProgress::Stage::running && signal) {
-      targets.push_back({chief.pid, *signal});
+    if (lives && chief.start.host == host && chief.stage == ChiefProgress::Stage::running && signal) {
+      targets.push_back({chief.start.pid, *signal});
     }
   }
   return targets;
@@ -539,6 +539,7 @@ HostProbe::~HostProbe() {
 }
 
 void HostProbe::advance() {
+  take_ended();
   while (!waiting_.empty() && running_.size() < kMostAtATime) {
     const std::string host = waiting_.back();
     Running& started = running_[host];
@@ -555,10 +556,9 @@ void HostProbe::advance() {
   }
 }
 
-void HostProbe::on_ended(const EndedChild& child) {
+void HostProbe::take_ended() {
   for (auto each = running_.begin(); each != running_.end();) {
     Command& command = *each->second.command;
-    command.on_ended(child);
     if (command.code()) {
       answers_[each->first] = command.output();
     }

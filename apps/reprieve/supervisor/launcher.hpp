@@ -36,7 +36,6 @@ struct LauncherTraits {
   double kill_s = 0;             ///< from SIGTERM to it until the ranks of its own node get SIGKILL
 };
 
-/// All launchers that are known.
 const std::vector<LauncherTraits>& launchers();
 
 /// The version of Open MPI that says this line at `mpirun --version`. Nothing if it is not one of those that are known.
@@ -48,16 +47,13 @@ std::string kill_times();
 /// Whether an executable of this name starts ranks and forwards SIGUSR1 and SIGUSR2 to all of them.
 bool is_launcher(const std::string& program);
 
-/// The names of the commands of all launchers.
 std::vector<std::string> launcher_commands();
 
-/// Whether it can be Open MPI's.
 bool is_open_mpi(const std::string& program);
 
 /// Whether the ranks of its own node are its children.
 bool has_children(const std::string& launcher);
 
-/// A signal to send.
 struct NoticeTarget {
   pid_t pid = 0;
   int signal = 0;
@@ -120,13 +116,11 @@ struct HostSlots {
 /// As --host takes it: "h0:2,h1:*".
 [[nodiscard]] std::string to_text(const std::vector<HostSlots>& hosts);
 
-/// On what a start runs.
 struct HostChoice {
   std::vector<HostSlots> hosts;
   int ranks = 0;
 };
 
-/// What `choose_hosts` has to know.
 struct HostNeed {
   std::vector<HostSlots> hosts;  ///< all, in the order in which the launcher uses them
   int spares = 0;                ///< so many of the last of them stay free while none of the others is dead
@@ -183,7 +177,7 @@ struct NamedHosts {
 // What a launcher reaches on which hosts.
 
 /// Starts a small process on each host by the launcher itself, some hosts at a time: an unreachable host cannot get a
-/// rank. Until it is done, it must be advanced, and must get the ended children. Thread: main.
+/// rank. Until it is done, it must be advanced, and children be reaped. Thread: main.
 class HostProbe {
  public:
   /// @param command  that of the program: its launcher, and how that reaches hosts
@@ -197,9 +191,9 @@ class HostProbe {
   HostProbe(const HostProbe&) = delete;
   HostProbe& operator=(const HostProbe&) = delete;
 
-  /// Starts the next processes, and ends what takes too long. @throws UsageError if there is no such launcher
+  /// Takes up what has ended, starts the next processes, and ends what takes too long. @throws UsageError if there is
+  /// no such launcher
   void advance();
-  void on_ended(const EndedChild& child);
   [[nodiscard]] bool is_done() const { return waiting_.empty() && running_.empty(); }
 
   /// Those that did not answer, each with what the launcher says.
@@ -209,6 +203,7 @@ class HostProbe {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void take_ended();
 
   struct Running {
     std::unique_ptr<Command> command;

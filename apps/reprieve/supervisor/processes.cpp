@@ -82,10 +82,7 @@ bool prepare_session(Shield shield, pid_t parent) {
 /// What the child wrote into the pipe that a successful exec closes: errno, or nothing.
 int failure_of_exec(int pipe) {
   int error = 0;
-  ssize_t got = -1;
-  do {
-    got = ::read(pipe, &error, sizeof error);
-  } while (got < 0 && errno == EINTR);
+  const ssize_t got = core::uninterrupted([&] { return ::read(pipe, &error, sizeof error); });
   return got == ssize_t{sizeof error} ? error : 0;
 }
 
@@ -93,27 +90,6 @@ std::optional<int> number(std::string_view text) {
   int value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && stop == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
-/// The parent of a living process; nothing if it is gone or dead.
-std::optional<pid_t> parent_of(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text);
-  // The second field is the name, in parentheses, and may hold anything.
-  const auto name_end = text.rfind(')');
-  if (name_end == std::string::npos) {
-    return std::nullopt;
-  }
-  std::istringstream rest(text.substr(name_end + 1));
-  char state = 0;
-  pid_t parent = 0;
-  return rest >> state >> parent && state != 'Z' && state != 'X' ? std::optional(parent) : std::nullopt;
-}
-
-std::string program_of(pid_t pid) {
-  std::error_code error;
-  return fs::read_symlink(fmt::format("/proc/{}/exe", pid), error).filename().string();
 }
 
 /// An ignored signal never reaches the queue, and ignored SIGCHLD loses exit codes.
@@ -165,6 +141,27 @@ bool maps_mpi(pid_t pid) {
   return false;
 }
 
+std::string program_of(pid_t pid) {
+  std::error_code error;
+  return fs::read_symlink(proc(pid) / "exe", error).filename().string();
+}
+
+/// The parent of a living process; nothing if it is gone or dead. One read: all processes are asked again and again.
+std::optional<pid_t> parent_of(pid_t pid) {
+  std::ifstream file(proc(pid) / "stat");
+  std::string text;
+  std::getline(file, text);
+  // The second field is the name, in parentheses, and may hold anything.
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos) {
+    return std::nullopt;
+  }
+  std::istringstream rest(text.substr(name_end + 1));
+  char state = 0;
+  pid_t parent = 0;
+  return rest >> state >> parent && state != 'Z' && state != 'X' ? std::optional(parent) : std::nullopt;
+}
+
 /// The value of a line of /proc/<pid>/status.
 std::string status_of(pid_t pid, const std::string& key) {
   std::ifstream status(proc(pid) / "status");
@@ -198,6 +195,12 @@ bool task_writes_output(const fs::path& task) {
 
 constexpr int kUnseenFactor = 4;
 
+/// Of the children that were reaped, and whose numbers no later one has.
+std::map<pid_t, int>& codes() {
+  static std::map<pid_t, int> codes;
+  return codes;
+}
+
 }  // namespace
 
 pid_t spawn(const SpawnOptions& options) {
@@ -225,6 +228,7 @@ pid_t spawn(const SpawnOptions& options) {
     ::waitpid(child, nullptr, 0);
     throw UsageError(fmt::format("cannot start {}: {}", options.arguments.front(), error_text(exec_error)));
   }
+  codes().erase(child);
   return child;
 }
 
@@ -235,13 +239,16 @@ void block_termination_signals() {
   }
 }
 
-std::vector<EndedChild> reap() {
-  std::vector<EndedChild> ended;
+void reap() {
   int status = 0;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    ended.push_back({pid, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)});
+    codes()[pid] = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
-  return ended;
+}
+
+std::optional<int> code_of(pid_t child) {
+  const auto found = codes().find(child);
+  return found == codes().end() ? std::nullopt : std::optional(found->second);
 }
 
 bool has_children() {
@@ -306,8 +313,8 @@ Command::Command(const std::vector<std::string>& arguments, const EnvironmentCha
 
 Command::~Command() { ::close(pipe_); }
 
-void Command::kill_all() const {
-  if (code_) {
+void Command::kill_all() {
+  if (code()) {
     return;  // the number may be that of another process by now
   }
   std::vector<ProcessInfo> processes = descendants_of(pid_);
@@ -318,15 +325,16 @@ void Command::kill_all() const {
   }
 }
 
-void Command::on_ended(const EndedChild& child) {
-  if (child.pid != pid_ || code_) {
-    return;
+std::optional<int> Command::code() {
+  if (code_) {
+    return code_;
   }
+  code_ = code_of(pid_);
   std::array<char, 4096> buffer{};
-  for (ssize_t got = 0; (got = ::read(pipe_, buffer.data(), buffer.size())) > 0;) {
+  for (ssize_t got = 0; code_ && (got = ::read(pipe_, buffer.data(), buffer.size())) > 0;) {
     output_.append(buffer.data(), static_cast<std::size_t>(got));
   }
-  code_ = child.code;
+  return code_;
 }
 
 SignalQueue::SignalQueue() {
@@ -406,12 +414,13 @@ std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes) {
   return ranks;
 }
 
-std::vector<std::string> programs_above(pid_t pid) {
-  std::vector<std::string> names;
-  for (auto above = parent_of(pid); above && *above > 0; above = parent_of(*above)) {
-    names.push_back(status_of(*above, "Name"));  // other users' programs cannot be seen, their names can
+bool batch_shell_dies() {
+  const pid_t parent = ::getppid();
+  bool is_in_script = false;
+  for (auto above = parent_of(parent); above && *above > 0 && !is_in_script; above = parent_of(*above)) {
+    is_in_script = status_of(*above, "Name") == "slurmstepd";  // of another user: its name alone can be seen
   }
-  return names;
+  return is_in_script && status_of(parent, "Name") != "slurmstepd" && !survives(parent, SIGTERM);
 }
 
 bool lives(pid_t pid) {

@@ -44,14 +44,11 @@ pid_t spawn(const SpawnOptions& options);
 /// Blocks SIGTERM, SIGINT and SIGHUP for what this process becomes by exec. @throws Error
 void block_termination_signals();
 
-/// A child that has ended.
-struct EndedChild {
-  pid_t pid = 0;
-  int code = 0;  ///< as a shell shows it: 128 + signal if one killed it
-};
+/// Takes up the children that have ended since the last call. Does not wait.
+void reap();
 
-/// The children that have ended since the last call. Does not wait.
-std::vector<EndedChild> reap();
+/// The code of a child that was taken up, as a shell shows it: 128 + signal if one killed it. Nothing while it runs.
+std::optional<int> code_of(pid_t child);
 
 /// Whether this process has children, ended ones that are not reaped among them.
 bool has_children();
@@ -78,7 +75,7 @@ std::vector<ProcessInfo> descendants_of(pid_t root);
 /// The same command, whose errors go to its standard output: what launchers say at a failure goes to both.
 [[nodiscard]] std::vector<std::string> with_all_output(const std::vector<std::string>& command);
 
-/// Its output must fit into a pipe (64 KiB).
+/// Its output must fit into a pipe (64 KiB). Its end is seen when it has been reaped.
 class Command {
  public:
   /// Starts it. @throws UsageError if it is not found
@@ -87,13 +84,11 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  /// Kills it and what it has started; its end is reported as any other.
-  void kill_all() const;
-  /// Must get every ended child: takes up its own.
-  void on_ended(const EndedChild& child);
+  /// Kills it and what it has started; its end is seen as any other.
+  void kill_all();
   /// The exit code; nothing while it runs.
-  [[nodiscard]] std::optional<int> code() const noexcept { return code_; }
-  /// What it wrote, once it has ended.
+  [[nodiscard]] std::optional<int> code();
+  /// What it wrote, once `code` has said that it ended.
   [[nodiscard]] const std::string& output() const noexcept { return output_; }
 
  private:
@@ -143,8 +138,9 @@ std::vector<RunProcess> processes_of_run(const std::filesystem::path& run_direct
 /// Pure.
 std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes);
 
-/// The names of the programs above a living process, its parent first.
-std::vector<std::string> programs_above(pid_t pid);
+/// Whether the parent of this process is the shell of a batch script that would die of Slurm's SIGTERM: then the job
+/// ends with it, and this process hears nothing before.
+bool batch_shell_dies();
 
 /// False once it has ended, reaped or not.
 bool lives(pid_t pid);

@@ -31,13 +31,9 @@ struct Reaction {
   void operator()(const events::Start& event) const {
     ChiefProgress next;
     next.newest = chief.newest;
-    next.newest_step = chief.newest_step;
     next.started = time;
     next.directory = event.directory;
-    next.local_directory = event.local_directory.value_or("");
-    next.host = event.host;
-    next.pid = event.pid;
-    next.world_size = event.world_size;
+    next.start = event;
     chief = std::move(next);
   }
   void operator()(const events::HandlerBegun&) const {
@@ -56,24 +52,21 @@ struct Reaction {
       chief.stage = chief.has_handler ? Stage::starting : Stage::opened;
     }
     chief.uncaught.reset();
-    chief.restored = event.number;
-    chief.restored_step = event.run_calls;
+    chief.restored = event;
   }
   void operator()(const events::Ready& event) const {
     chief.has_handler = true;
     chief.stage = Stage::running;
-    chief.signals = event.signals;
-    chief.restart_code = event.restart_code;
+    chief.ready = event;
   }
   void operator()(const events::SaveFinished& event) const {
     chief.uncaught.reset();
-    chief.newest = event.number;
-    chief.newest_step = event.run_calls;
+    chief.newest = event;
   }
   void operator()(const events::Exit& event) const {
     chief.stage = Stage::saved;
     chief.leaving = false;
-    chief.saved = SavedExit{event.checkpoint, event.exit_code, event.seconds_from_notice};
+    chief.saved = event;
   }
   void operator()(const events::Notice&) const { chief.noticed = chief.leaving = true; }
   void operator()(const events::WentOn&) const {
@@ -84,23 +77,24 @@ struct Reaction {
     chief.stage = Stage::finished;
     chief.leaving = false;
   }
-  void operator()(const events::Failed& event) const { fail({event.error, event.message}); }
+  void operator()(const events::Failed& event) const { fail(event); }
   /// The program may try again.
   void operator()(const events::OpenFailed& event) const {
     chief.directory = event.directory;
-    fail({event.error, event.message});
+    fail(failure_of(event));
   }
   /// One at work may catch the error.
   void operator()(const events::RestoreFailed& event) const {
     if (is_at_work(chief)) {
-      chief.uncaught = RunError{event.error, event.message};
+      chief.uncaught = failure_of(event);
     } else {
-      fail({event.error, event.message});
+      fail(failure_of(event));
     }
   }
-  void fail(RunError error) const {
+  static events::Failed failure_of(const auto& event) { return {.error = event.error, .message = event.message}; }
+  void fail(const events::Failed& error) const {
     chief.stage = Stage::failed;
-    chief.error = std::move(error);
+    chief.error = error;
   }
 };
 
@@ -122,13 +116,13 @@ bool is_hopeless(const std::string& error_code) {
 }
 
 /// That of the ranks; or, of a program that ended badly, the last that it met.
-const RunError* error_in(const RunProgress& progress, int launcher_code) {
-  const RunError* const error = progress.error();
+const events::Failed* error_in(const RunProgress& progress, int launcher_code) {
+  const events::Failed* const error = progress.error();
   return error == nullptr && launcher_code != 0 ? progress.uncaught() : error;
 }
 
 std::string failure_text(const RunProgress& progress, int launcher_code) {
-  if (const RunError* error = error_in(progress, launcher_code)) {
+  if (const events::Failed* error = error_in(progress, launcher_code)) {
     return error->message;
   }
   std::string text = fmt::format("the launcher ended with {}", code_text(launcher_code));
@@ -224,6 +218,10 @@ constexpr int kMaxPauseDoublings = 4;
 
 void ChiefProgress::take(const core::LoggedEvent& logged) { std::visit(Reaction{*this, logged.time}, logged.event); }
 
+std::optional<std::uint64_t> ChiefProgress::number() const {
+  return newest ? std::optional(newest->number) : restored ? std::optional(restored->number) : std::nullopt;
+}
+
 bool RunProgress::ready() const { return has_handler() && std::ranges::none_of(chiefs_, is_starting, core::kMapped); }
 
 bool RunProgress::has_handler() const { return std::ranges::any_of(chiefs_, counts, core::kMapped); }
@@ -265,8 +263,8 @@ std::vector<const ChiefProgress*> RunProgress::current() const {
   return found;
 }
 
-const SavedExit* RunProgress::saved() const {
-  const SavedExit* saved = nullptr;
+const events::Exit* RunProgress::saved() const {
+  const events::Exit* saved = nullptr;
   for (const ChiefProgress* chief : current()) {
     if (chief->stage == Stage::saved) {
       saved = &*chief->saved;
@@ -277,12 +275,12 @@ const SavedExit* RunProgress::saved() const {
   return saved;
 }
 
-const RunError* RunProgress::error() const {
+const events::Failed* RunProgress::error() const {
   const ChiefProgress* chief = first([](const auto& each) { return each.stage == Stage::failed; });
   return chief == nullptr ? nullptr : &*chief->error;
 }
 
-const RunError* RunProgress::uncaught() const {
+const events::Failed* RunProgress::uncaught() const {
   const ChiefProgress* chief = first([](const auto& each) { return is_at_work(each) && each.uncaught; });
   return chief == nullptr ? nullptr : &*chief->uncaught;
 }
@@ -307,8 +305,12 @@ std::optional<std::filesystem::path> RunProgress::unfinished() const {
 
 bool RunProgress::progressed() const {
   const auto has_progressed = [](const ChiefProgress& chief) {
-    const bool further = chief.newest_step && chief.restored_step && *chief.newest_step > *chief.restored_step;
-    return chief.newest && (!chief.restored || *chief.newest != *chief.restored || further);
+    if (!chief.newest || !chief.restored) {
+      return chief.newest.has_value();
+    }
+    const events::Step saved = chief.newest->run_calls;
+    const events::Step restored = chief.restored->run_calls;
+    return chief.newest->number != chief.restored->number || (saved && restored && *saved > *restored);
   };
   return std::ranges::any_of(chiefs_, has_progressed, core::kMapped);
 }
@@ -329,8 +331,8 @@ int restart_code_here() {
 
 int RunProgress::restart_code() const {
   for (const auto& [record, chief] : chiefs_) {
-    if (chief.restart_code != 0) {
-      return chief.restart_code;
+    if (chief.ready.restart_code != 0) {
+      return chief.ready.restart_code;
     }
   }
   return restart_code_here();
@@ -364,8 +366,8 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
     verdict.reason = std::move(reason);
     return verdict;
   };
-  if (const SavedExit* saved = progress.saved()) {
-    return end(Verdict::End::saved, saved->exit_code, "the state is in " + saved->checkpoint.string());
+  if (const events::Exit* saved = progress.saved()) {
+    return end(Verdict::End::saved, saved->exit_code, "the state is in " + saved->checkpoint);
   }
   if (launcher_code == 0 && progress.error() == nullptr && !progress.cut_short() && !progress.unfinished()) {
     return end(Verdict::End::finished, 0, end_text(progress));
@@ -373,8 +375,8 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
   const bool misleading = launcher_code == 0 || launcher_code == progress.restart_code();
   verdict.exit_code = misleading ? 1 : launcher_code;
   verdict.reason = failure_text(progress, launcher_code);
-  if (const RunError* error = error_in(progress, launcher_code)) {
-    verdict.hopeless = is_hopeless(error->code);
+  if (const events::Failed* error = error_in(progress, launcher_code)) {
+    verdict.hopeless = is_hopeless(error->error);
   } else {
     verdict.died_restoring = progress.restoring();
   }
@@ -463,28 +465,6 @@ bool NoticePlan::send_is_due(const RunProgress& progress, Clock::time_point now)
   ++sent_;
   last_sent_ = now;
   return true;
-}
-
-SupervisorEvent describe(const std::filesystem::path& suspect, const Suspicion& found) {
-  const std::string file = suspect.filename().string();
-  switch (found.outcome) {
-    case Suspicion::Outcome::valid:
-      return {"warning",
-              file +
-                  " is valid: something else ends the ranks while they read it, such as a lack of memory; it stays "
-                  "where it is",
-              {}};
-    case Suspicion::Outcome::quarantine:
-      return {"quarantine", fmt::format("{} is corrupt: quarantined as {}", file, found.text), {}};
-    case Suspicion::Outcome::needed:
-      return {"give_up",
-              fmt::format("giving up: {} is corrupt, and there is no older checkpoint to take instead: {}",
-                          suspect.string(), found.text),
-              {}};
-    case Suspicion::Outcome::unknown:
-      break;
-  }
-  return {"warning", fmt::format("{} cannot be verified, so it stays where it is: {}", file, found.text), {}};
 }
 
 }  // namespace reprieve::supervisor

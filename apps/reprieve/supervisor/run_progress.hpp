@@ -3,7 +3,7 @@
 
 /// @file
 /// The reports of a run, event by event; how it ended; the words for it; and what a supervisor decides
-/// then: when to give notice, whether to start again, what to do with a suspect checkpoint. Pure.
+/// then: when to give notice, whether to start again. Pure.
 
 #include <chrono>
 #include <cstdint>
@@ -20,19 +20,6 @@ namespace reprieve::supervisor {
 
 // The record of a run, event by event, as a supervisor needs it.
 
-/// An error that the ranks agreed on.
-struct RunError {
-  std::string code;  ///< as `to_string(ErrorCode)` names it; empty if unknown
-  std::string message;
-};
-
-/// The run left after a notice, with its state saved.
-struct SavedExit {
-  std::filesystem::path checkpoint;
-  int exit_code = 0;               ///< the restart code
-  double seconds_from_notice = 0;  ///< on the rank that had the notice
-};
-
 /// One manager of a checkpoint directory, as its rank 0 reports it; with a handler or without one.
 struct ChiefProgress {
   enum class Stage {
@@ -47,27 +34,23 @@ struct ChiefProgress {
 
   /// Takes the next event; those that say nothing of the stage change nothing.
   void take(const core::LoggedEvent& logged);
+  /// That of the newest checkpoint, or else of the one that was restored.
+  [[nodiscard]] std::optional<std::uint64_t> number() const;
 
   Stage stage = Stage::opened;
   bool has_handler = false;
   std::string started;  ///< when the directory was opened, as the record says it: later is greater
   std::filesystem::path directory;
-  std::filesystem::path local_directory;  ///< of node-local copies; empty: it takes none
-  std::string host;
-  int pid = 0;
-  int world_size = 0;
-  std::vector<std::string> signals;            ///< that are a notice: "SIGTERM", "SIGUSR1"
-  int restart_code = 0;                        ///< 0: not reported yet
-  bool noticed = false;                        ///< the ranks have agreed on a notice
-  bool leaving = false;                        ///< and have neither left nor gone on since
-  std::filesystem::path restoring;             ///< the file of stage `restoring`
-  std::optional<std::uint64_t> restored;       ///< number of the checkpoint that was restored
-  std::optional<std::uint64_t> restored_step;  ///< its calls of run, if they are known
-  std::optional<std::uint64_t> newest;         ///< number of the checkpoint that was saved last
-  std::optional<std::uint64_t> newest_step;    ///< its calls of run, if they are known
-  std::optional<SavedExit> saved;
-  std::optional<RunError> error;
-  std::optional<RunError> uncaught;  ///< of a restore in the middle of the work, if nothing came after it
+  events::Start start;
+  events::Ready ready;              ///< what it says by then; before, no signals and 0 as the restart code
+  bool noticed = false;             ///< the ranks have agreed on a notice
+  bool leaving = false;             ///< and have neither left nor gone on since
+  std::filesystem::path restoring;  ///< the file of stage `restoring`
+  std::optional<events::Restored> restored;
+  std::optional<events::SaveFinished> newest;  ///< the last save
+  std::optional<events::Exit> saved;           ///< it left after a notice, with its state saved
+  std::optional<events::Failed> error;         ///< that the ranks agreed on
+  std::optional<events::Failed> uncaught;      ///< of a restore in the middle of the work, if nothing came after it
 };
 
 /// Each rank 0 of a run. Most runs have one.
@@ -86,11 +69,11 @@ class RunProgress {
   /// A notice is or was of no use to any handler any more: each has got it, or has ended.
   [[nodiscard]] bool notice_arrived() const;
   /// At least one rank 0 has left after a save, and no other failed or was cut short.
-  [[nodiscard]] const SavedExit* saved() const;
+  [[nodiscard]] const events::Exit* saved() const;
   /// The first error.
-  [[nodiscard]] const RunError* error() const;
+  [[nodiscard]] const events::Failed* error() const;
   /// The error with which a restore in the middle of the work failed, if nothing came after it.
-  [[nodiscard]] const RunError* uncaught() const;
+  [[nodiscard]] const events::Failed* uncaught() const;
   /// The file that a rank 0 was restoring when its record ended.
   [[nodiscard]] std::optional<std::filesystem::path> restoring() const;
   /// The record of a rank 0 ends where no program comes to its end by itself: it was reading a checkpoint, or about to
@@ -233,23 +216,5 @@ class NoticePlan {
   int sent_ = 0;
   Clock::time_point last_sent_;
 };
-
-// A checkpoint that several runs died reading. That says little about it: whoever ran out of memory died so, too. Only
-// what is found to be corrupt is quarantined.
-
-/// What became of a checkpoint that runs died reading.
-struct Suspicion {
-  enum class Outcome {
-    valid,       ///< it stays where it is
-    quarantine,  ///< corrupt: the next start takes an older one
-    needed,      ///< corrupt, and there is no older one
-    unknown,     ///< it cannot be read
-  };
-  Outcome outcome = Outcome::unknown;
-  std::string text{};  ///< the new name, or what is wrong
-};
-
-/// The event about it.
-[[nodiscard]] SupervisorEvent describe(const std::filesystem::path& suspect, const Suspicion& found);
 
 }  // namespace reprieve::supervisor

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "supervisor/slurm.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <csignal>
 #include <utility>
 #include <vector>
 
@@ -44,12 +40,8 @@ void SlurmClient::ask() {
                                         termination::slurm_environment());
 }
 
-void SlurmClient::on_ended(const EndedChild& child) {
-  if (!question_) {
-    return;
-  }
-  question_->on_ended(child);
-  if (!question_->code()) {
+void SlurmClient::take_answer() {
+  if (!question_ || !question_->code()) {
     return;
   }
   const auto answer = termination::parse_slurm_job(question_->output());
@@ -74,12 +66,6 @@ bool SlurmClient::notice_is_due() {
   }
   ask();
   return now >= *due + kPatience;
-}
-
-bool batch_shell_dies() {
-  const std::vector<std::string> above = programs_above(::getpid());
-  const auto daemon = std::ranges::find(above, "slurmstepd");
-  return daemon != above.end() && daemon != above.begin() && !survives(::getppid(), SIGTERM);
 }
 
 std::optional<std::string> requeue_refusal(const RequeueFacts& facts) {

@@ -27,12 +27,12 @@ class SlurmClient {
 
   [[nodiscard]] const std::string& job_id() const noexcept { return job_id_; }
 
+  /// Takes up the answer to a question, if it has come. To be called whenever children were reaped.
+  void take_answer();
   /// Asks when it is time to ask.
   void tick();
   /// Asks now, if no question is under way.
   void ask();
-  /// Must get every ended child.
-  void on_ended(const EndedChild& child);
   /// Whether a question asked by `ask` is still without an answer.
   [[nodiscard]] bool asking() const noexcept { return question_ != nullptr; }
 
@@ -53,10 +53,6 @@ class SlurmClient {
   Clock::time_point learned_;  ///< when the last answer came
   bool failure_logged_ = false;
 };
-
-/// Whether the parent of this process is the shell of a batch script that would die of Slurm's SIGTERM: then the job
-/// ends with it, and this process hears nothing before.
-bool batch_shell_dies();
 
 // Whether and how a Slurm job gets back into the queue. Pure.
 

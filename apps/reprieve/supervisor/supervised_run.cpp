@@ -301,16 +301,14 @@ bool is_end_by_scheduler(int code) { return code == 128 + SIGTERM || code == 128
 SupervisedRun::SupervisedRun(const std::vector<std::string>& command, const LaunchSettings& settings)
     : run_directory_(settings.run_directory), reader_(run_directory_), pid_(launch(command, settings)) {}
 
-void SupervisedRun::on_ended(const EndedChild& child) {
-  if (child.pid == pid_) {
-    ended_ = child.code;
-  }
-  if (!ended_ || code_) {
+void SupervisedRun::look_for_end() {
+  const auto ended = code_ ? std::nullopt : code_of(pid_);
+  if (!ended) {
     return;
   }
   const auto is_one = [](const ProcessInfo& process) { return is_launcher(process.program); };
-  if (!is_end_by_scheduler(*ended_) || std::ranges::none_of(descendants_of(::getpid()), is_one)) {
-    code_ = ended_;
+  if (!is_end_by_scheduler(*ended) || std::ranges::none_of(descendants_of(::getpid()), is_one)) {
+    code_ = ended;
   }
 }
 

@@ -97,8 +97,8 @@ class SupervisedRun {
   /// ended by a signal.
   [[nodiscard]] std::optional<int> code() const noexcept { return code_; }
 
-  /// Must get every ended child.
-  void on_ended(const EndedChild& child);
+  /// Sees whether it has ended. To be called whenever children were reaped.
+  void look_for_end();
 
   /// Takes up what the run has recorded since the last call, and returns it.
   std::vector<RecordedEvent> read_record();
@@ -134,8 +134,7 @@ class SupervisedRun {
   RunRecordReader reader_;
   RunProgress progress_;
   pid_t pid_ = -1;
-  std::optional<int> ended_;  ///< the code of the program
-  std::optional<int> code_;   ///< the same, once no launcher that it has started is left
+  std::optional<int> code_;  ///< of the program, once no launcher that it has started is left
   HungLaunchers launchers_;
 };
 

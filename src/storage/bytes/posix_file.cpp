@@ -5,7 +5,6 @@
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -56,8 +55,8 @@ PosixFile PosixFile::create(const core::FileAddress& file) {
 std::optional<PosixFile> PosixFile::open_direct(const core::FileAddress& file) {
   PosixFile opened = open_to_write(file);
   // NOLINTBEGIN(cppcoreguidelines-pro-type-vararg)
-  const int flags = ::fcntl(opened.descriptor_, F_GETFL);
-  if (flags >= 0 && ::fcntl(opened.descriptor_, F_SETFL, flags | O_DIRECT) == 0) {
+  const int flags = ::fcntl(opened.descriptor(), F_GETFL);
+  if (flags >= 0 && ::fcntl(opened.descriptor(), F_SETFL, flags | O_DIRECT) == 0) {
     return opened;
   }
   // NOLINTEND(cppcoreguidelines-pro-type-vararg)
@@ -69,25 +68,22 @@ std::optional<PosixFile> PosixFile::open_direct(const core::FileAddress& file) {
 
 bool PosixFile::is_in_memory() const {
   struct statfs status = {};
-  if (::fstatfs(descriptor_, &status) != 0) {
+  if (::fstatfs(descriptor(), &status) != 0) {
     throw storage_error("look at the file system of", path(), errno);
   }
   return status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC;
 }
 
 bool PosixFile::is(const PosixFile& other) const {
-  struct stat mine = {};
-  struct stat its = {};
-  if (::fstat(descriptor_, &mine) != 0 || ::fstat(other.descriptor_, &its) != 0) {
-    throw storage_error("look at", path(), errno);
-  }
+  const struct stat mine = status();
+  const struct stat its = other.status();
   return mine.st_ino == its.st_ino && mine.st_dev == its.st_dev;
 }
 
 bool PosixFile::leave_direct_mode() const {
-  const int flags = ::fcntl(descriptor_, F_GETFL);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  const int flags = ::fcntl(descriptor(), F_GETFL);  // NOLINT(cppcoreguidelines-pro-type-vararg)
   return flags >= 0 && (flags & O_DIRECT) != 0 &&
-         ::fcntl(descriptor_, F_SETFL, flags & ~O_DIRECT) == 0;  // NOLINT(cppcoreguidelines-pro-type-vararg)
+         ::fcntl(descriptor(), F_SETFL, flags & ~O_DIRECT) == 0;  // NOLINT(cppcoreguidelines-pro-type-vararg)
 }
 
 PosixFile PosixFile::create_in_memory() {
@@ -96,20 +92,11 @@ PosixFile PosixFile::create_in_memory() {
     throw storage_error("create", "a file in memory", errno);
   }
   const std::string path = "/proc/self/fd/" + std::to_string(made.get());
-  return PosixFile(path, made.release());
-}
-
-PosixFile::PosixFile(PosixFile&& other) noexcept
-    : address_(std::move(other.address_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-PosixFile& PosixFile::operator=(PosixFile&& other) noexcept {
-  std::swap(address_, other.address_);
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
+  return {path, std::move(made)};
 }
 
 PosixFile::~PosixFile() {
-  if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
+  if (descriptor_.is_open() && ::close(descriptor_.release()) != 0) {
     core::log::error("closing {} failed: {}", path().string(), std::generic_category().message(errno));
   }
 }
@@ -117,7 +104,7 @@ PosixFile::~PosixFile() {
 void PosixFile::write_all(std::span<const std::byte> bytes, std::uint64_t offset) const {
   while (!bytes.empty()) {
     const ssize_t written =
-        ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kMaxTransferBytes), file_offset(offset));
+        ::pwrite(descriptor(), bytes.data(), std::min(bytes.size(), kMaxTransferBytes), file_offset(offset));
     if (written < 0) {
       const int error_number = errno;
       if (error_number == EINTR || (error_number == EINVAL && leave_direct_mode())) {
@@ -136,7 +123,7 @@ void PosixFile::write_all(std::span<const std::byte> bytes, std::uint64_t offset
 void PosixFile::read_all(std::span<std::byte> bytes, std::uint64_t offset) const {
   while (!bytes.empty()) {
     const ssize_t got =
-        ::pread(descriptor_, bytes.data(), std::min(bytes.size(), kMaxTransferBytes), file_offset(offset));
+        ::pread(descriptor(), bytes.data(), std::min(bytes.size(), kMaxTransferBytes), file_offset(offset));
     if (got < 0) {
       if (errno == EINTR) {
         continue;
@@ -155,7 +142,7 @@ bool PosixFile::seems_cached(std::uint64_t offset, std::uint64_t size) const noe
   for (const std::uint64_t place : {offset, offset + size / 2, offset + size - 1}) {
     std::byte byte{};
     const iovec room{&byte, 1};
-    if (::preadv2(descriptor_, &room, 1, file_offset(place), RWF_NOWAIT) != 1) {
+    if (::preadv2(descriptor(), &room, 1, file_offset(place), RWF_NOWAIT) != 1) {
       return false;
     }
   }
@@ -176,14 +163,14 @@ void PosixFile::read_and_digest(std::span<std::byte> bytes, std::uint64_t offset
 
 void PosixFile::read_all_again(std::span<std::byte> bytes, std::uint64_t offset) const {
   // A hint: what is not dropped is read past by the direct way.
-  static_cast<void>(::posix_fadvise(descriptor_, file_offset(offset), file_offset(bytes.size()), POSIX_FADV_DONTNEED));
+  static_cast<void>(::posix_fadvise(descriptor(), file_offset(offset), file_offset(bytes.size()), POSIX_FADV_DONTNEED));
   if (!read_from_device(bytes, offset)) {
     read_all(bytes, offset);
   }
 }
 
 core::Descriptor PosixFile::opened_again(int flags) const {
-  const std::string self = "/proc/self/fd/" + std::to_string(descriptor_);
+  const std::string self = "/proc/self/fd/" + std::to_string(descriptor());
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
   return core::Descriptor(core::uninterrupted([&] { return ::open(self.c_str(), O_RDONLY | O_CLOEXEC | flags); }));
 }
@@ -196,7 +183,7 @@ bool PosixFile::read_from_device(std::span<std::byte> bytes, std::uint64_t offse
   if (!direct.is_open()) {
     return false;
   }
-  const PosixFile opened(address_, direct.release());
+  const PosixFile opened(address_, std::move(direct));
   const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(page, window), &std::free);
   if (!memory) {
     return false;
@@ -204,7 +191,7 @@ bool PosixFile::read_from_device(std::span<std::byte> bytes, std::uint64_t offse
   while (!bytes.empty()) {
     const std::uint64_t skipped = offset % page;
     const ssize_t got = core::uninterrupted(
-        [&] { return ::pread(opened.descriptor_, memory.get(), window, file_offset(offset - skipped)); });
+        [&] { return ::pread(opened.descriptor(), memory.get(), window, file_offset(offset - skipped)); });
     if (got <= static_cast<ssize_t>(skipped)) {
       return false;
     }
@@ -216,16 +203,16 @@ bool PosixFile::read_from_device(std::span<std::byte> bytes, std::uint64_t offse
   return true;
 }
 
-std::uint64_t PosixFile::size() const {
-  struct stat status = {};
-  if (::fstat(descriptor_, &status) != 0) {
+struct stat PosixFile::status() const {
+  struct stat found = {};
+  if (::fstat(descriptor(), &found) != 0) {
     throw storage_error("look at", path(), errno);
   }
-  return static_cast<std::uint64_t>(status.st_size);
+  return found;
 }
 
 void PosixFile::allocate(std::uint64_t size) const {
-  if (core::uninterrupted([&] { return ::fallocate(descriptor_, 0, 0, file_offset(size)); }) == 0) {
+  if (core::uninterrupted([&] { return ::fallocate(descriptor(), 0, 0, file_offset(size)); }) == 0) {
     return;
   }
   const int error_number = errno;
@@ -236,7 +223,7 @@ void PosixFile::allocate(std::uint64_t size) const {
     const StorageError cause = storage_error("allocate", path(), error_number);
     throw StorageError(cause.code(), std::string(cause.what()) + "; " + std::to_string(size) + " bytes needed");
   }
-  if (core::uninterrupted([&] { return ::ftruncate(descriptor_, file_offset(size)); }) != 0) {
+  if (core::uninterrupted([&] { return ::ftruncate(descriptor(), file_offset(size)); }) != 0) {
     throw storage_error("set the length of", path(), errno);
   }
 }
@@ -244,47 +231,44 @@ void PosixFile::allocate(std::uint64_t size) const {
 /// Whether the file has that length, and all the blocks for it.
 bool PosixFile::owns(std::uint64_t size) const {
   constexpr std::uint64_t block = 512;  // the unit of st_blocks
-  struct stat status = {};
-  return ::fstat(descriptor_, &status) == 0 && static_cast<std::uint64_t>(status.st_size) >= size &&
-         static_cast<std::uint64_t>(status.st_blocks) * block >= size;
+  struct stat found = {};
+  return ::fstat(descriptor(), &found) == 0 && static_cast<std::uint64_t>(found.st_size) >= size &&
+         static_cast<std::uint64_t>(found.st_blocks) * block >= size;
 }
 
 void PosixFile::set_size(std::uint64_t size) const {
-  if (core::uninterrupted([&] { return ::ftruncate(descriptor_, file_offset(size)); }) != 0) {
+  if (core::uninterrupted([&] { return ::ftruncate(descriptor(), file_offset(size)); }) != 0) {
     throw storage_error("set the size of", path(), errno);
   }
 }
 
 bool PosixFile::is_shared() const {
-  struct stat status = {};
-  if (::fstat(descriptor_, &status) != 0) {
-    throw storage_error("look at", path(), errno);
-  }
+  const nlink_t names = status().st_nlink;
   // A lease for writing is given only if nobody else has the file open. Who opens it just then makes the kernel send a
   // signal, which must be one that does nothing.
   // NOLINTBEGIN(cppcoreguidelines-pro-type-vararg)
-  if (::fcntl(descriptor_, F_SETSIG, SIGWINCH) != 0 || ::fcntl(descriptor_, F_SETLEASE, F_WRLCK) != 0) {
-    return status.st_nlink != 1 || errno == EAGAIN || errno == EBUSY;
+  if (::fcntl(descriptor(), F_SETSIG, SIGWINCH) != 0 || ::fcntl(descriptor(), F_SETLEASE, F_WRLCK) != 0) {
+    return names != 1 || errno == EAGAIN || errno == EBUSY;
   }
-  return ::fcntl(descriptor_, F_SETLEASE, F_UNLCK) != 0 || status.st_nlink != 1;
+  return ::fcntl(descriptor(), F_SETLEASE, F_UNLCK) != 0 || names != 1;
   // NOLINTEND(cppcoreguidelines-pro-type-vararg)
 }
 
 void PosixFile::start_writeback() const noexcept {
   // A hint: file systems that do not know it lose nothing, and fsync reports each failed write.
-  static_cast<void>(::sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE));
+  static_cast<void>(::sync_file_range(descriptor(), 0, 0, SYNC_FILE_RANGE_WRITE));
 }
 
 void PosixFile::sync() const {
   // Not repeated after a failure, unless a signal came: the kernel may have dropped the pages that it could not write.
-  if (core::uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {
+  if (core::uninterrupted([&] { return ::fsync(descriptor()); }) != 0) {
     throw storage_error("make durable", path(), errno);
   }
 }
 
 void PosixFile::close() {
-  const int descriptor = std::exchange(descriptor_, -1);
-  if (descriptor >= 0 && ::close(descriptor) != 0 && errno != EINTR) {  // interrupted: closed all the same
+  if (descriptor_.is_open() && ::close(descriptor_.release()) != 0 &&
+      errno != EINTR) {  // interrupted: closed all the same
     throw storage_error("close", path(), errno);
   }
 }

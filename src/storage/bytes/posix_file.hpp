@@ -4,6 +4,8 @@
 /// @file
 /// A file descriptor whose every call is checked. No MPI, no HDF5: safe on any thread.
 
+#include <sys/stat.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -45,16 +47,19 @@ class PosixFile {
   static PosixFile create_in_memory();
 
   /// Whatever is open already.
-  PosixFile(core::FileAddress address, core::Descriptor opened) : PosixFile(std::move(address), opened.release()) {}
+  PosixFile(core::FileAddress address, core::Descriptor opened)
+      : address_(std::move(address)), descriptor_(std::move(opened)) {}
   ~PosixFile();
-  PosixFile(PosixFile&& other) noexcept;
-  PosixFile& operator=(PosixFile&& other) noexcept;
+  PosixFile(PosixFile&& other) noexcept = default;
+  PosixFile& operator=(PosixFile&& other) noexcept = default;
   PosixFile(const PosixFile&) = delete;
   PosixFile& operator=(const PosixFile&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return address_.path(); }
   [[nodiscard]] const core::FileAddress& address() const noexcept { return address_; }
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
+  /// @throws StorageError
+  [[nodiscard]] struct stat status() const;
   /// Whether they are one and the same file. @throws StorageError
   [[nodiscard]] bool is(const PosixFile& other) const;
   /// True if the file system is in memory, so that there is no disk to be fast for.
@@ -79,7 +84,7 @@ class PosixFile {
   /// still in the processor's cache then. @throws as read_all
   void read_and_digest(std::span<std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest) const;
 
-  [[nodiscard]] std::uint64_t size() const;
+  [[nodiscard]] std::uint64_t size() const { return static_cast<std::uint64_t>(status().st_size); }
 
   /// Makes the file @p size bytes long and takes the space for it from the file system at once, so that a full disk is
   /// known before any data is written. Where the file system cannot do that, only the length is set.
@@ -104,13 +109,12 @@ class PosixFile {
   void close();
 
  private:
-  PosixFile(core::FileAddress address, int descriptor) : address_(std::move(address)), descriptor_(descriptor) {}
   [[nodiscard]] bool leave_direct_mode() const;
   [[nodiscard]] bool read_from_device(std::span<std::byte> bytes, std::uint64_t offset) const;
   [[nodiscard]] bool owns(std::uint64_t size) const;
 
   core::FileAddress address_;
-  int descriptor_ = -1;
+  core::Descriptor descriptor_;
 };
 
 // How far a long transfer is, for those who wait for it.

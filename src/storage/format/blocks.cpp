@@ -2,7 +2,6 @@
 #include "storage/format/blocks.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <numeric>
 

@@ -2,7 +2,6 @@
 #include "storage/format/commit_record.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -13,26 +12,16 @@ namespace reprieve::storage {
 
 namespace {
 
-constexpr std::size_t kCommitWords = kCommitRecordBytes / sizeof(std::uint64_t);
 constexpr std::uint64_t kMagic = 0x4556454952504552;  // the bytes "REPRIEVE"
 constexpr std::array<unsigned char, 8> kHdf5Signature = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
 /// Positions of the words in the commit record. The magic number, the version and the digest stay where they are in all
 /// versions of the format.
 enum Word : std::size_t { magic, version, file_size, manifest, boxes = 6, checksums = 9, structure = 12 };
-constexpr std::size_t kDigestWord = kCommitWords - 1;
 
-using CommitWords = std::array<std::uint64_t, kCommitWords>;
-
-std::uint64_t digest_of(const CommitWords& words) { return xxh3(std::as_bytes(std::span(words).first(kDigestWord))); }
-
-void put(CommitWords& words, std::size_t at, const GuardedRegion& guarded) {
-  words[at] = guarded.region.offset;
-  words[at + 1] = guarded.region.size;
-  words[at + 2] = guarded.digest;
+std::uint64_t digest_of(const CommitWords& words) {
+  return xxh3(std::as_bytes(std::span(words).first(words.size() - 1)));
 }
-
-GuardedRegion get(const CommitWords& words, std::size_t at) { return {{words[at], words[at + 1]}, words[at + 2]}; }
 
 /// HDF5 looks for its signature at 0 and at the powers of two from 512 on.
 bool is_hdf5(const PosixFile& file) {
@@ -115,6 +104,21 @@ StructureImage decode_all(Decoder message) {
 
 }  // namespace
 
+void CommitWords::put(std::size_t place, const GuardedRegion& guarded) {
+  at(place) = guarded.region.offset;
+  at(place + 1) = guarded.region.size;
+  at(place + 2) = guarded.digest;
+}
+
+GuardedRegion CommitWords::get(std::size_t place) const { return {{at(place), at(place + 1)}, at(place + 2)}; }
+
+bool CommitWords::is_intact() const { return back() == digest_of(*this); }
+
+void CommitWords::write_to(const PosixFile& file) {
+  back() = digest_of(*this);
+  file.write_all(std::as_bytes(std::span(*this)), 0);
+}
+
 void check_table_sizes(const std::string& file_name, const CommitRecord& commit_record) {
   if (tables_too_large(commit_record)) {
     throw UsageError("cannot write " + file_name +
@@ -128,12 +132,11 @@ void write_commit_record(const PosixFile& file, const CommitRecord& commit_recor
   words[Word::magic] = kMagic;
   words[Word::version] = static_cast<std::uint64_t>(commit_record.format_version);
   words[Word::file_size] = commit_record.file_size;
-  put(words, Word::manifest, commit_record.manifest);
-  put(words, Word::boxes, commit_record.boxes);
-  put(words, Word::checksums, commit_record.checksums);
+  words.put(Word::manifest, commit_record.manifest);
+  words.put(Word::boxes, commit_record.boxes);
+  words.put(Word::checksums, commit_record.checksums);
   words[Word::structure] = commit_record.structure_digest;
-  words[kDigestWord] = digest_of(words);
-  file.write_all(std::as_bytes(std::span(words)), 0);
+  words.write_to(file);
 }
 
 bool is_void(const Bytes& commit_record) {
@@ -183,10 +186,10 @@ CommitRecord read_commit_record(const PosixFile& file) {
     reject_foreign(file);
   }
   file.read_all(std::as_writable_bytes(std::span(words)), 0);
-  if (words[kDigestWord] != digest_of(words)) {
+  if (!words.is_intact()) {
     file.read_all_again(std::as_writable_bytes(std::span(words)), 0);
   }
-  const bool intact = words[kDigestWord] == digest_of(words);
+  const bool intact = words.is_intact();
   if (!intact && words[Word::magic] != kMagic) {
     reject_foreign(file);
   }
@@ -202,9 +205,9 @@ CommitRecord read_commit_record(const PosixFile& file) {
                        std::to_string(words[Word::file_size]));
   }
   return {size,
-          get(words, Word::manifest),
-          get(words, Word::boxes),
-          get(words, Word::checksums),
+          words.get(Word::manifest),
+          words.get(Word::boxes),
+          words.get(Word::checksums),
           words[Word::structure],
           static_cast<int>(words[Word::version])};
 }

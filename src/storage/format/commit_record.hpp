@@ -6,6 +6,8 @@
 /// written last, so that it is also the mark of a complete file, and it guards every byte outside of the variables'
 /// data.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -15,6 +17,15 @@
 #include "storage/format/file_index.hpp"
 
 namespace reprieve::storage {
+
+/// The words of a commit record, of a checkpoint or of a part of a node-local copy; the last is the digest of the rest.
+struct CommitWords : std::array<std::uint64_t, kCommitRecordBytes / sizeof(std::uint64_t)> {
+  void put(std::size_t place, const GuardedRegion& guarded);
+  [[nodiscard]] GuardedRegion get(std::size_t place) const;
+  [[nodiscard]] bool is_intact() const;
+  /// With their digest.
+  void write_to(const PosixFile& file);
+};
 
 /// @throws UsageError if the tables are larger than a reader takes: known as soon as the file is laid out
 void check_table_sizes(const std::string& file_name, const CommitRecord& commit_record);

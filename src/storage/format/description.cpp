@@ -18,28 +18,37 @@ namespace {
 
 /// HDF5's limit.
 constexpr std::size_t kMaxDimensions = 32;
-/// The manifest is JSON, and link names are marked as UTF-8. Most texts are ASCII, and there can be very many.
+/// Link names are marked as UTF-8.
 void check_utf8(const std::string& text, const std::string& name, const char* what) {
-  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
-    return;
-  }
-  try {
-    static_cast<void>(nlohmann::json(text).dump());
-  } catch (const nlohmann::json::exception&) {
+  if (!is_utf8(text)) {
     const std::string of_variable = &text == &name ? "" : "variable '" + name + "': ";
     throw UsageError(of_variable + what + " '" + text + "' is not valid UTF-8");
   }
 }
 
+void check_texts(const std::string& name, const Annotation& annotation) {
+  check_utf8(name, name, "the variable name");
+  check_utf8(annotation.units, name, "the units");
+  check_utf8(annotation.description, name, "the description");
+  for (const std::string& dim : annotation.dims) {
+    check_utf8(dim, name, "the name of a dimension");
+  }
+}
+
+void check_member_names(const std::string& name, const Members& members) {
+  for (const Member& member : members) {
+    check_utf8(member.name, name, "the name of a member");
+    check_member_names(name, member.members);
+  }
+}
+
 LocalVariable collect_array(const std::string& name, const state::Variable& variable, const devices::Spaces& spaces) {
+  LocalVariable local;
+  local.description = describe_registration(name, variable);
   DistributedArray array = variable.describe();
   state::check_array(name, array, spaces, variable.space.get());
-  LocalVariable local;
-  local.description.name = name;
-  local.description.distribution = variable.distribution;
   local.description.type = array.type;
   local.description.shape = std::move(array.global_shape);
-  local.description.is_shared = variable.shared;
   for (MemoryBox& box : array.boxes) {
     if (volume(box.extent) > 0) {
       local.views.push_back(view_of<const std::byte>(std::move(box), array.type.size_bytes));
@@ -59,7 +68,55 @@ std::span<const std::byte> bytes_of(const std::string& name, ValueAccess& value)
   }
 }
 
+using Texts = std::vector<std::string>;
+
+constexpr ElementType kBytes{ElementClass::opaque, 1};
+constexpr ElementType kText{ElementClass::text, 1};
+
+/// A text of one byte is a part of a text: the elements of an array have at least two.
+constexpr std::uint64_t kLeastLength = 2;
+constexpr std::uint64_t kMostLength = std::uint64_t{1} << 20U;
+/// How much larger an array may be than the texts themselves.
+constexpr std::uint64_t kMostGrowth = 4;
+constexpr std::uint64_t kRoomInAnyCase = std::uint64_t{64} << 10U;
+
+/// From the bytes of a value in memory.
+Texts texts_in(ElementType type, std::span<const std::byte> bytes) {
+  if (type == kText) {
+    return {core::to_text(bytes)};
+  }
+  Texts texts;
+  Serializer<Texts>::load(texts, bytes);
+  return texts;
+}
+
+/// Whether a value is a text, or a list of texts, that may become an array.
+bool may_be_texts(const state::Variable& variable) {
+  const ValueAccess& value = *variable.value;
+  const bool is_text_of_rank =
+      variable.distribution == state::Distribution::per_rank && value.type() == kText && value.resizable();
+  return is_text_of_rank || value.is_text_list();
+}
+
+/// What an array of the texts of a value would need. Nothing for values that are no texts, or that no array can hold.
+std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes) {
+  if (!may_be_texts(variable)) {
+    return std::nullopt;
+  }
+  const Texts texts = texts_in(variable.value->type(), bytes);
+  TextLengths lengths{texts.size(), 0};
+  for (const std::string& text : texts) {
+    if (text.ends_with('\0')) {
+      return std::nullopt;
+    }
+    lengths.longest = std::max<std::uint64_t>(lengths.longest, text.size());
+  }
+  return lengths;
+}
+
 LocalVariable collect_value(const std::string& name, const state::Variable& variable, const devices::Spaces& spaces) {
+  LocalVariable collected;
+  collected.description = describe_registration(name, variable);
   ValueAccess& value = *variable.value;
   const ElementType type = value.type();
   MemorySpace* const named = space_to_check(value, variable.space.get());
@@ -74,9 +131,6 @@ LocalVariable collect_value(const std::string& name, const state::Variable& vari
                      ", but " + std::to_string(bytes.size()) + " bytes");
   }
   // One after the other: where memory runs out amid nested braces, GCC 12 destroys some members twice.
-  LocalVariable collected;
-  collected.description.name = name;
-  collected.description.distribution = variable.distribution;
   collected.description.type = type;
   collected.description.shape = shape;
   BoxView<const std::byte>& view = collected.views.emplace_back();
@@ -162,6 +216,23 @@ void decode_numbers(Decoder& message, Description& description) {
   }
 }
 
+/// Adds the next rank's numbers in @p message to @p numbers, for a variable with the facts of @p chiefs: the number of
+/// its boxes, then the offset and extent of each; or the shape of its value; for texts their number and the length of
+/// the longest.
+void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers) {
+  const std::size_t dimensions = chiefs.shape.size();
+  if (chiefs.distribution == Distribution::distributed) {
+    numbers.push_back(message.word());
+    message.plain_words(numbers.back() * 2 * dimensions, numbers);
+  }
+  if (chiefs.distribution == Distribution::per_rank) {
+    message.plain_words(dimensions, numbers);
+  }
+  if (chiefs.texts) {
+    message.plain_words(2, numbers);
+  }
+}
+
 const Description& description_of(const Description& description) { return description; }
 const Description& description_of(const LocalVariable& variable) { return variable.description; }
 
@@ -177,28 +248,6 @@ DescriptionMessage encode_all(std::span<const Variable> variables) {
     encode_numbers(description_of(variable), numbers);
   }
   return {facts.take(), numbers.take()};
-}
-
-using Texts = std::vector<std::string>;
-
-constexpr ElementType kBytes{ElementClass::opaque, 1};
-constexpr ElementType kText{ElementClass::text, 1};
-
-/// A text of one byte is a part of a text: the elements of an array have at least two.
-constexpr std::uint64_t kLeastLength = 2;
-constexpr std::uint64_t kMostLength = std::uint64_t{1} << 20U;
-/// How much larger an array may be than the texts themselves.
-constexpr std::uint64_t kMostGrowth = 4;
-constexpr std::uint64_t kRoomInAnyCase = std::uint64_t{64} << 10U;
-
-/// From the bytes of a value in memory.
-Texts texts_in(ElementType type, std::span<const std::byte> bytes) {
-  if (type == kText) {
-    return {core::to_text(bytes)};
-  }
-  Texts texts;
-  Serializer<Texts>::load(texts, bytes);
-  return texts;
 }
 
 /// What an array of all texts of a variable would need.
@@ -268,22 +317,44 @@ void arrange_per_rank(GatheredVariable& variable, std::size_t ranks) {
 
 }  // namespace
 
+bool is_utf8(const std::string& text) {
+  // Most texts are ASCII, and there can be very many.
+  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
+    return true;
+  }
+  try {
+    static_cast<void>(nlohmann::json(text).dump());
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+Description describe_registration(const std::string& name, const state::Variable& variable) {
+  check_texts(name, variable.annotation);
+  check_member_names(name, variable.members);
+  Description description;
+  description.name = name;
+  description.distribution = variable.distribution;
+  description.is_shared = variable.shared;
+  description.annotation = variable.annotation;
+  description.members = variable.members;
+  return description;
+}
+
 std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registry) {
   const devices::Spaces spaces;
   std::vector<LocalVariable> variables;
   variables.reserve(registry.variables.size());
   for (const auto& [name, variable] : registry.variables) {
-    check_texts(name, variable.annotation);
-    check_member_names(name, variable.members);
     const bool distributed = variable.distribution == state::Distribution::distributed;
     variables.push_back(distributed ? collect_array(name, variable, spaces) : collect_value(name, variable, spaces));
-    if (variables.back().description.shape.size() > kMaxDimensions) {
+    const Description& description = variables.back().description;
+    if (description.shape.size() > kMaxDimensions) {
       throw UsageError("variable '" + name + "' has more than " + std::to_string(kMaxDimensions) + " dimensions");
     }
-    state::check_dimension_names(name, variable.annotation, variables.back().description.shape.size());
-    variables.back().description.annotation = variable.annotation;
-    state::check_members(name, variable.members, variables.back().description.type);
-    variables.back().description.members = variable.members;
+    state::check_dimension_names(name, variable.annotation, description.shape.size());
+    state::check_members(name, variable.members, description.type);
   }
   add_copies(variables);
   return variables;
@@ -299,22 +370,6 @@ std::vector<LocalVariable> collect_replicated(const Checkpoint::Registry& regist
     }
   }
   return variables;
-}
-
-void check_texts(const std::string& name, const Annotation& annotation) {
-  check_utf8(name, name, "the variable name");
-  check_utf8(annotation.units, name, "the units");
-  check_utf8(annotation.description, name, "the description");
-  for (const std::string& dim : annotation.dims) {
-    check_utf8(dim, name, "the name of a dimension");
-  }
-}
-
-void check_member_names(const std::string& name, const Members& members) {
-  for (const Member& member : members) {
-    check_utf8(member.name, name, "the name of a member");
-    check_member_names(name, member.members);
-  }
 }
 
 MemorySpace* space_to_check(ValueAccess& value, MemorySpace* named) {
@@ -361,20 +416,6 @@ std::vector<Description> decode_descriptions(std::span<const std::byte> facts, s
   return descriptions;
 }
 
-void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers) {
-  const std::size_t dimensions = chiefs.shape.size();
-  if (chiefs.distribution == Distribution::distributed) {
-    numbers.push_back(message.word());
-    message.plain_words(numbers.back() * 2 * dimensions, numbers);
-  }
-  if (chiefs.distribution == Distribution::per_rank) {
-    message.plain_words(dimensions, numbers);
-  }
-  if (chiefs.texts) {
-    message.plain_words(2, numbers);
-  }
-}
-
 std::vector<Box> GatheredVariable::boxes() const {
   std::vector<Box> boxes;
   for_each_box([&](std::size_t, std::span<const std::uint64_t> offset, std::span<const std::uint64_t> extent) {
@@ -402,28 +443,6 @@ Gathered gather_numbers(std::vector<Description> chiefs, std::vector<Description
     }
   }
   return all;
-}
-
-bool may_be_texts(const state::Variable& variable) {
-  const ValueAccess& value = *variable.value;
-  const bool is_text_of_rank =
-      variable.distribution == Distribution::per_rank && value.type() == kText && value.resizable();
-  return is_text_of_rank || value.is_text_list();
-}
-
-std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes) {
-  if (!may_be_texts(variable)) {
-    return std::nullopt;
-  }
-  const Texts texts = texts_in(variable.value->type(), bytes);
-  TextLengths lengths{texts.size(), 0};
-  for (const std::string& text : texts) {
-    if (text.ends_with('\0')) {
-      return std::nullopt;
-    }
-    lengths.longest = std::max<std::uint64_t>(lengths.longest, text.size());
-  }
-  return lengths;
 }
 
 void arrange_texts(Gathered& all) {

@@ -66,9 +66,12 @@ template <class Byte>
   return {box.data, {std::move(box.offset), std::move(box.extent)}, std::move(box.strides_bytes), box.space};
 }
 
-/// Throws UsageError if the name of a variable, or a text about it, is not valid UTF-8.
-void check_texts(const std::string& name, const Annotation& annotation);
-void check_member_names(const std::string& name, const Members& members);
+/// What is said of a variable before anything is known of its memory.
+/// @throws UsageError if its name, or a text about it, is not valid UTF-8
+[[nodiscard]] Description describe_registration(const std::string& name, const state::Variable& variable);
+
+/// Whether a text can stand in a manifest, which is JSON.
+[[nodiscard]] bool is_utf8(const std::string& text);
 
 // A rank's message to rank 0 about its variables, in two parts. The facts are equal on all ranks that registered the
 // same, so a digest of them is enough. The numbers are a rank's own.
@@ -93,18 +96,13 @@ struct DescriptionDigest {
 [[nodiscard]] std::vector<Description> decode_descriptions(std::span<const std::byte> facts,
                                                            std::span<const std::byte> numbers);
 
-/// Adds the next rank's numbers in @p message to @p numbers, for a variable with the facts of @p chiefs: the number
-/// of its boxes, then the offset and extent of each; or the shape of its value; for texts their number and the length
-/// of the longest.
-void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers);
-
 // What rank 0 knows of the variables of all ranks: what is equal on all of them once, and the numbers of every rank
 // as nothing but numbers, since there may be very many of them. Pure.
 
 /// One variable of all ranks.
 struct GatheredVariable {
   Description chiefs{};
-  std::vector<std::uint64_t> numbers{};  ///< of one rank after the other, see take_numbers
+  std::vector<std::uint64_t> numbers{};  ///< of one rank after the other, see take_numbers in description.cpp
 
   /// Calls @p visit(rank, offset, extent) for each box of a distributed variable.
   template <class Visit>
@@ -138,12 +136,6 @@ struct Gathered {
 // a list of texts, or the text of each rank. The shape of such an array and the length of its elements are found by
 // rank 0, who knows the texts of all ranks. Where an array would waste too much room, or a text ends with a null
 // byte, they are stored as they are in memory.
-
-/// Whether a value is a text, or a list of texts, that may become an array.
-[[nodiscard]] bool may_be_texts(const state::Variable& variable);
-
-/// What an array of the texts of a value would need. Nothing for values that are no texts, or that no array can hold.
-[[nodiscard]] std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes);
 
 /// Rank 0: makes arrays of the texts of all ranks, where that is possible: their types and shapes. It then drops the
 /// lengths of texts.

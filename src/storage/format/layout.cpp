@@ -409,6 +409,14 @@ std::string group_of(const std::string& path) {
 /// The group above one that is not the uppermost.
 std::string group_above(const std::string& group) { return group_of(group.substr(0, group.size() - 1)); }
 
+/// Whether the dataset of a variable has the dimensions that its annotation names. Texts are single strings there, and
+/// values of several dimensions of which every rank has its own lie one after the other.
+bool shows_dimensions(const StoredVariable& variable) {
+  return !variable.annotation->dims.empty() && variable.annotation->dims.size() == variable.shape.size() &&
+         (variable.type != ElementType{ElementClass::text, 1} ||
+          variable.distribution == state::Distribution::distributed);
+}
+
 class ScalePlanner {
  public:
   explicit ScalePlanner(const FileIndex& index) : index_(index) {}
@@ -551,12 +559,6 @@ void place_checksums(FileIndex& index, const std::vector<Bytes>& by_rank) {
     taken[rank] += size;
   }
   index.checksums = SharedWords(std::move(table));
-}
-
-bool shows_dimensions(const StoredVariable& variable) {
-  return !variable.annotation->dims.empty() && variable.annotation->dims.size() == variable.shape.size() &&
-         (variable.type != ElementType{ElementClass::text, 1} ||
-          variable.distribution == state::Distribution::distributed);
 }
 
 std::vector<DimensionScale> plan_scales(const FileIndex& index) { return ScalePlanner(index).run(); }

@@ -63,8 +63,4 @@ struct DimensionScale {
 /// `x_<length>`.
 [[nodiscard]] std::vector<DimensionScale> plan_scales(const FileIndex& index);
 
-/// Whether the dataset of a variable has the dimensions that its annotation names. Texts are single strings there, and
-/// values of several dimensions of which every rank has its own lie one after the other.
-[[nodiscard]] bool shows_dimensions(const StoredVariable& variable);
-
 }  // namespace reprieve::storage

@@ -414,6 +414,8 @@ std::string_view text_of(std::span<const std::byte> manifest) {
 }
 
 constexpr const char* kVariables = "variables";
+/// Where the list of them begins in what `encode_manifest` made of an index, with the comma before its name.
+constexpr std::string_view kListBegins = R"(,"variables":[)";
 constexpr std::size_t kLikelyEntryBytes = 160;
 
 }  // namespace
@@ -465,8 +467,7 @@ std::string encode_manifest(const FileIndex& index, std::size_t room) {
 }
 
 std::size_t place_of_list(std::span<const std::byte> manifest) {
-  const std::string_view text(reinterpret_cast<const char*>(manifest.data()), manifest.size());
-  const std::size_t place = text.find(kListBegins);  // within a text its quotes would be escaped
+  const std::size_t place = text_of(manifest).find(kListBegins);  // within a text its quotes would be escaped
   require(place != std::string_view::npos, "no list of variables");
   return place;
 }

@@ -39,9 +39,6 @@ T integer(const nlohmann::json& value) {
 /// @throws CorruptError, nlohmann::json::exception
 [[nodiscard]] FileMetadata decode_metadata(const nlohmann::json& from);
 
-/// Where the list of variables begins in what `encode_manifest` made of an index, with the comma before its name.
-inline constexpr std::string_view kListBegins = R"(,"variables":[)";
-
 /// What a manifest says of the file, without the list of variables. The list goes to @p variables, without a document
 /// in memory. Null: the list is not read. `parse_index` checks whether all this fits together.
 /// @throws CorruptError, nlohmann::json::exception

@@ -112,6 +112,27 @@ Hdf5Handle make_opaque(ElementType type) {
   return opaque;
 }
 
+/// Makes the HDF5 type of an element type: numbers as native types, bool as the enumeration and complex numbers as the
+/// compound that h5py uses, text as fixed-length strings (a text of any length as many of one byte), the rest opaque.
+Hdf5Handle make_hdf5_type(ElementType type) {
+  switch (type.element_class) {
+    case ElementClass::boolean:
+      return make_boolean(type);
+    case ElementClass::signed_integer:
+    case ElementClass::unsigned_integer:
+      return copy_of(native_integer(type));
+    case ElementClass::floating:
+      return type.size_bytes == 2 ? make_half() : copy_of(native_floating(type));
+    case ElementClass::complex:
+      return make_complex(type);
+    case ElementClass::text:
+      return make_hdf5_string(type.size_bytes);
+    case ElementClass::opaque:
+      return make_opaque(type);
+  }
+  reject(type);
+}
+
 Hdf5Handle make_member_type(const Member& member) {
   Hdf5Handle type =
       member.members.empty() ? make_hdf5_type(member.type) : make_hdf5_compound(member.members, member.type.size_bytes);
@@ -161,25 +182,6 @@ Hdf5Handle make_hdf5_string(std::size_t size) {
   check_hdf5(H5Tset_strpad(text.get(), H5T_STR_NULLPAD), "set the padding of a text");
   check_hdf5(H5Tset_cset(text.get(), H5T_CSET_UTF8), "set the encoding of a text");
   return text;
-}
-
-Hdf5Handle make_hdf5_type(ElementType type) {
-  switch (type.element_class) {
-    case ElementClass::boolean:
-      return make_boolean(type);
-    case ElementClass::signed_integer:
-    case ElementClass::unsigned_integer:
-      return copy_of(native_integer(type));
-    case ElementClass::floating:
-      return type.size_bytes == 2 ? make_half() : copy_of(native_floating(type));
-    case ElementClass::complex:
-      return make_complex(type);
-    case ElementClass::text:
-      return make_hdf5_string(type.size_bytes);
-    case ElementClass::opaque:
-      return make_opaque(type);
-  }
-  reject(type);
 }
 
 Hdf5Handle make_hdf5_compound(const Members& members, std::size_t size_bytes) {

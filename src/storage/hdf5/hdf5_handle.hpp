@@ -71,10 +71,6 @@ class Hdf5Handle {
 
 // How element types look in HDF5.
 
-/// Makes the HDF5 type of an element type: numbers as native types, bool as the enumeration and complex numbers as the
-/// compound that h5py uses, text as fixed-length strings (a text of any length as many of one byte), the rest opaque.
-[[nodiscard]] Hdf5Handle make_hdf5_type(ElementType type);
-
 /// A UTF-8 string of @p size bytes.
 [[nodiscard]] Hdf5Handle make_hdf5_string(std::size_t size);
 

@@ -15,7 +15,20 @@ namespace reprieve::storage {
 
 namespace {
 
+// Arrays in chunks, in HDF5's form without an index ("implicit index": datasets of fixed shape, without filters, with
+// their space allocated at creation). Chunk i, counted in C order, lies i times the size of a chunk after the first;
+// those at the far edges are stored whole. (HDF5 File Format Specification, version 3.0, "Data Layout Message", version
+// 4, index type 2.)
+
 constexpr const char* kChunking = "lay out chunks";
+
+/// A copy of the properties @p creation, with these chunks. Their space is allocated when the dataset is created.
+Hdf5Handle chunked_creation(const Hdf5Handle& creation, const Extents& chunk) {
+  Hdf5Handle chunked(H5Pcopy(creation.get()), H5Pclose, kChunking);
+  const std::vector<hsize_t> lengths(chunk.begin(), chunk.end());
+  check_hdf5(H5Pset_chunk(chunked.get(), static_cast<int>(lengths.size()), lengths.data()), kChunking);
+  return chunked;
+}
 
 /// What HDF5 says is the address of the chunk that begins at @p at.
 std::uint64_t address_of_chunk(hid_t dataset, const Extents& at) {
@@ -70,6 +83,24 @@ std::uint64_t start_of_addresses() {
     }
   }
   throw Error(ErrorCode::internal, "this version of HDF5 stores chunks in another way than expected");
+}
+
+/// The address of the first chunk in the file. Checks the first and the last.
+/// @param expected  shape, chunk and element size of the dataset
+/// @throws Error if HDF5 has laid the chunks out in another way
+std::uint64_t place_of_chunks(hid_t dataset, const Dataset& expected) {
+  static const std::uint64_t start = start_of_addresses();
+  Dataset chunks(expected);
+  chunks.file_offset = start + address_of_chunk(dataset, Extents(expected.shape.size(), 0));
+  Box corner = whole(expected.shape);  // the first element of the last chunk
+  for (std::size_t d = 0; d < corner.offset.size(); ++d) {
+    corner.offset[d] = (expected.shape[d] - 1) / expected.chunk[d] * expected.chunk[d];
+    corner.extent[d] = 1;
+  }
+  if (start + address_of_chunk(dataset, corner.offset) != chunk_part(chunks, corner).dataset.file_offset) {
+    throw Error(ErrorCode::internal, "this version of HDF5 does not store chunks one after the other");
+  }
+  return chunks.file_offset;
 }
 
 /// Datasets from this size on begin at a multiple of the page size; smaller ones are packed, which writes faster.
@@ -423,28 +454,6 @@ bool are_alike(const FileIndex& stored, const FileIndex& index) {
 }
 
 }  // namespace
-
-Hdf5Handle chunked_creation(const Hdf5Handle& creation, const Extents& chunk) {
-  Hdf5Handle chunked(H5Pcopy(creation.get()), H5Pclose, kChunking);
-  const std::vector<hsize_t> lengths(chunk.begin(), chunk.end());
-  check_hdf5(H5Pset_chunk(chunked.get(), static_cast<int>(lengths.size()), lengths.data()), kChunking);
-  return chunked;
-}
-
-std::uint64_t place_of_chunks(hid_t dataset, const Dataset& expected) {
-  static const std::uint64_t start = start_of_addresses();
-  Dataset chunks(expected);
-  chunks.file_offset = start + address_of_chunk(dataset, Extents(expected.shape.size(), 0));
-  Box corner = whole(expected.shape);  // the first element of the last chunk
-  for (std::size_t d = 0; d < corner.offset.size(); ++d) {
-    corner.offset[d] = (expected.shape[d] - 1) / expected.chunk[d] * expected.chunk[d];
-    corner.extent[d] = 1;
-  }
-  if (start + address_of_chunk(dataset, corner.offset) != chunk_part(chunks, corner).dataset.file_offset) {
-    throw Error(ErrorCode::internal, "this version of HDF5 does not store chunks one after the other");
-  }
-  return chunks.file_offset;
-}
 
 LaidOutFile::LaidOutFile(FileIndex index) : index_(std::move(index)), layout_(PosixFile::create_in_memory()) {
   const QuietHdf5 quiet;

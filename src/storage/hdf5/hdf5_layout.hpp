@@ -16,19 +16,6 @@
 
 namespace reprieve::storage {
 
-// Arrays in chunks, in HDF5's form without an index ("implicit index": datasets of fixed shape, without filters, with
-// their space allocated at creation). Chunk i, counted in C order, lies i times the size of a chunk after the first;
-// those at the far edges are stored whole. (HDF5 File Format Specification, version 3.0, "Data Layout Message", version
-// 4, index type 2.)
-
-/// A copy of the properties @p creation, with these chunks. Their space is allocated when the dataset is created.
-[[nodiscard]] Hdf5Handle chunked_creation(const Hdf5Handle& creation, const Extents& chunk);
-
-/// The address of the first chunk in the file. Checks the first and the last.
-/// @param expected  shape, chunk and element size of the dataset
-/// @throws Error if HDF5 has laid the chunks out in another way
-[[nodiscard]] std::uint64_t place_of_chunks(hid_t dataset, const Dataset& expected);
-
 /// A file that has been laid out in memory, from where its structure can be put on disk any number of times.
 ///
 /// HDF5 works on a file in memory, from which all but the data is then copied: HDF5 1.10 cannot survive an I/O error

@@ -4,15 +4,14 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "core/failpoint.hpp"
@@ -22,50 +21,42 @@
 
 namespace reprieve::storage {
 
-nlohmann::json to_json(const PartName& part) {
-  const LocalCopy& copy = part.copy;
-  nlohmann::json json{{"directory", copy.save.directory_id},
-                      {"run", copy.save.run},
-                      {"save", copy.save.save},
-                      {"launch", copy.launch},
-                      {"key", copy.directory_key},
-                      {"prefix", copy.prefix},
-                      {"number", copy.number},
-                      {"time_us", copy.time_us},
-                      {"ranks", copy.ranks},
-                      {"layout", copy.layout_digest},
-                      {"known_run", copy.known_run},
-                      {"known_save", copy.known_save},
-                      {"rank", part.rank}};
-  if (copy.run_calls) {
-    json["run_calls"] = *copy.run_calls;
-  }
-  return json;
+namespace {
+
+/// Calls @p visit(key, field) for each field that every head has.
+template <class Part, class Visit>
+void for_each_field(Part& part, Visit&& visit) {
+  auto& copy = part.copy;
+  visit("directory", copy.save.directory_id);
+  visit("run", copy.save.run);
+  visit("save", copy.save.save);
+  visit("launch", copy.launch);
+  visit("key", copy.directory_key);
+  visit("prefix", copy.prefix);
+  visit("number", copy.number);
+  visit("time_us", copy.time_us);
+  visit("ranks", copy.ranks);
+  visit("layout", copy.layout_digest);
+  visit("known_run", copy.known_run);
+  visit("known_save", copy.known_save);
+  visit("rank", part.rank);
 }
 
 PartName part_from_json(const nlohmann::json& from) {
-  const auto word = [&](const char* key) { return integer<std::uint64_t>(from.at(key)); };
   PartName part;
-  LocalCopy& copy = part.copy;
-  copy.save = {from.at("directory").get<std::string>(), word("run"), word("save")};
-  copy.launch = from.at("launch");
-  copy.directory_key = word("key");
-  copy.prefix = from.at("prefix").get<std::string>();
-  copy.number = word("number");
-  copy.time_us = integer<std::int64_t>(from.at("time_us"));
-  copy.ranks = integer<int>(from.at("ranks"));
-  copy.layout_digest = word("layout");
-  copy.known_run = word("known_run");
-  copy.known_save = word("known_save");
-  part.rank = integer<int>(from.at("rank"));
+  for_each_field(part, [&]<class T>(const char* key, T& field) {
+    if constexpr (std::is_integral_v<T>) {
+      field = integer<T>(from.at(key));
+    } else {
+      field = from.at(key).get_ref<const T&>();
+    }
+  });
   if (from.contains("run_calls")) {
-    copy.run_calls = word("run_calls");
+    part.copy.run_calls = integer<std::uint64_t>(from.at("run_calls"));
   }
-  require(copy.ranks > 0 && part.rank >= 0 && part.rank < copy.ranks, "a part of an impossible rank");
+  require(part.copy.ranks > 0 && part.rank >= 0 && part.rank < part.copy.ranks, "a part of an impossible rank");
   return part;
 }
-
-namespace {
 
 constexpr std::uint64_t kPartMagic = 0x5452415056525052;  // the bytes "RPRVPART"
 constexpr std::uint64_t kPartVersion = 2;
@@ -79,25 +70,14 @@ struct PartCommitRecord {
   GuardedRegion tables;
 };
 
-constexpr std::size_t kPartCommitWords = kCommitRecordBytes / sizeof(std::uint64_t);
-using PartCommitWords = std::array<std::uint64_t, kPartCommitWords>;
-
-std::uint64_t digest_of(const PartCommitWords& words) {
-  return xxh3(std::as_bytes(std::span(words).first(kPartCommitWords - 1)));
-}
-
 void write_part_commit_record(const PosixFile& file, const PartCommitRecord& commit_record) {
-  PartCommitWords words = {kPartMagic,
-                           kPartVersion,
-                           commit_record.data_bytes,
-                           commit_record.head.region.offset,
-                           commit_record.head.region.size,
-                           commit_record.head.digest,
-                           commit_record.tables.region.offset,
-                           commit_record.tables.region.size,
-                           commit_record.tables.digest};
-  words.back() = digest_of(words);
-  file.write_all(std::as_bytes(std::span(words)), 0);
+  CommitWords words = {};
+  words[0] = kPartMagic;
+  words[1] = kPartVersion;
+  words[2] = commit_record.data_bytes;
+  words.put(3, commit_record.head);
+  words.put(6, commit_record.tables);
+  words.write_to(file);
 }
 
 [[noreturn]] void reject(const PosixFile& file, const char* why) {
@@ -105,19 +85,19 @@ void write_part_commit_record(const PosixFile& file, const PartCommitRecord& com
 }
 
 PartCommitRecord read_part_commit_record(const PosixFile& file) {
-  PartCommitWords words = {};
+  CommitWords words = {};
   const std::uint64_t size = file.size();
   if (size < kCommitRecordBytes) {
     reject(file, "not a complete part of a node-local copy");
   }
   file.read_all(std::as_writable_bytes(std::span(words)), 0);
-  if (words[0] != kPartMagic || words.back() != digest_of(words)) {
+  if (words[0] != kPartMagic || !words.is_intact()) {
     reject(file, "not a complete part of a node-local copy");
   }
   if (words[1] != kPartVersion) {
     reject(file, "a part of a node-local copy that another version of this library made");
   }
-  PartCommitRecord commit_record{words[2], {{words[3], words[4]}, words[5]}, {{words[6], words[7]}, words[8]}};
+  PartCommitRecord commit_record{words[2], words.get(3), words.get(6)};
   const auto lies_inside = [&](const Region& region, std::uint64_t most) {
     return region.size <= most && region.offset <= size && region.size <= size - region.offset;
   };
@@ -293,6 +273,15 @@ std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> dat
 
 }  // namespace
 
+nlohmann::json to_json(const PartName& part) {
+  nlohmann::json json;
+  for_each_field(part, [&](const char* key, const auto& field) { json[key] = field; });
+  if (part.copy.run_calls) {
+    json["run_calls"] = *part.copy.run_calls;
+  }
+  return json;
+}
+
 PosixFile make_part_file(const core::Directory& directory, const std::string& name) {
   remove_if_left(directory, name);
   core::Descriptor made = directory.open_file(name, O_RDWR | O_CREAT | O_EXCL, core::kOwnFile);
@@ -338,14 +327,6 @@ core::Mapping Part::data() const { return read_range(file_, kPartDataOffset, sta
 
 PartSlot::PartSlot(const core::Directory& directory, const std::string& name)
     : file_(make_part_file(directory, name)), in_memory_(file_.is_in_memory()) {}
-
-bool PartSlot::has_name() const {
-  struct stat found = {};
-  if (::fstat(file_.descriptor(), &found) != 0) {
-    throw core::storage_error("look at", file_.path(), errno);
-  }
-  return found.st_nlink > 0;
-}
 
 /// Of a file in memory the space is taken before it is mapped: a write to a page that the system cannot give would end
 /// the process.

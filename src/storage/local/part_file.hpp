@@ -70,8 +70,6 @@ constexpr auto fields_of(const LocalCopy*) {
 constexpr auto fields_of(const PartName*) { return std::tuple(&PartName::copy, &PartName::rank); }
 
 [[nodiscard]] nlohmann::json to_json(const PartName& part);
-/// @throws CorruptError, nlohmann::json::exception
-[[nodiscard]] PartName part_from_json(const nlohmann::json& from);
 
 /// Where the data of a part begin.
 inline constexpr std::uint64_t kPartDataOffset = kCommitRecordBytes;
@@ -134,7 +132,7 @@ class PartSlot {
   PartSlot(const core::Directory& directory, const std::string& name);
 
   /// Whether its file can be found by a name. @throws StorageError
-  [[nodiscard]] bool has_name() const;
+  [[nodiscard]] bool has_name() const { return file_.status().st_nlink > 0; }
 
   /// What it has for data. More is taken by `copy`.
   [[nodiscard]] std::size_t capacity() const noexcept { return memory_.bytes().size(); }

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/// @file
-/// What the tools ask of a checkpoint file. Serial; needs neither MPI nor HDF5.
-
 #include "storage/read/inspect_file.hpp"
 
 #include "reprieve/error.hpp"

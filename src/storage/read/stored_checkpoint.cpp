@@ -28,29 +28,35 @@ std::vector<BoxView<std::byte>> views_of(const DistributedArray& array) {
   return views;
 }
 
-}  // namespace
+class StoredPieces final : public PerRankPieces {
+ public:
+  StoredPieces(const StoredCheckpoint& checkpoint, const StoredVariable& variable)
+      : checkpoint_(checkpoint), variable_(variable) {}
 
-int StoredPieces::count() const { return checkpoint_.index().metadata.world_size; }
-
-BoxRow StoredPieces::row(int saved_rank) const {
-  if (saved_rank < 0 || saved_rank >= count()) {
-    throw UsageError("variable '" + variable_.name + "' was saved by " + std::to_string(count()) +
-                     " ranks; there is no rank " + std::to_string(saved_rank));
+  [[nodiscard]] int count() const override { return checkpoint_.index().metadata.world_size; }
+  [[nodiscard]] ElementType type() const override { return type_in_memory(variable_); }
+  [[nodiscard]] Extents shape(int saved_rank) const override {
+    return is_text_array(variable_) ? Extents{bytes(saved_rank).size()} : to_extents(row(saved_rank).extent);
   }
-  return checkpoint_.index().row(variable_, static_cast<std::size_t>(saved_rank));
-}
+  [[nodiscard]] std::vector<std::byte> bytes(int saved_rank) const override {
+    return checkpoint_.content_of(variable_, row(saved_rank));
+  }
+  [[nodiscard]] const PerRankPieces& of(const std::string& name) const override { return checkpoint_.pieces(name); }
 
-ElementType StoredPieces::type() const { return type_in_memory(variable_); }
+ private:
+  [[nodiscard]] BoxRow row(int saved_rank) const {
+    if (saved_rank < 0 || saved_rank >= count()) {
+      throw UsageError("variable '" + variable_.name + "' was saved by " + std::to_string(count()) +
+                       " ranks; there is no rank " + std::to_string(saved_rank));
+    }
+    return checkpoint_.index().row(variable_, static_cast<std::size_t>(saved_rank));
+  }
 
-Extents StoredPieces::shape(int saved_rank) const {
-  return is_text_array(variable_) ? Extents{bytes(saved_rank).size()} : to_extents(row(saved_rank).extent);
-}
+  const StoredCheckpoint& checkpoint_;
+  const StoredVariable& variable_;
+};
 
-std::vector<std::byte> StoredPieces::bytes(int saved_rank) const {
-  return checkpoint_.content_of(variable_, row(saved_rank));
-}
-
-const PerRankPieces& StoredPieces::of(const std::string& name) const { return checkpoint_.pieces(name); }
+}  // namespace
 
 const StoredVariable& StoredCheckpoint::find(const std::string& name) const {
   const StoredVariable* const found = index_.find(name);
@@ -92,7 +98,11 @@ Extents StoredCheckpoint::shape(const std::string& name) const {
 }
 
 const PerRankPieces& StoredCheckpoint::pieces(const std::string& name) const {
-  return pieces_.try_emplace(name, *this, find(name, state::Distribution::per_rank)).first->second;
+  auto& pieces = pieces_[name];
+  if (!pieces) {
+    pieces = std::make_unique<StoredPieces>(*this, find(name, state::Distribution::per_rank));
+  }
+  return *pieces;
 }
 
 void StoredCheckpoint::read_value(const std::string& name, ValueAccess& value) const {

@@ -5,6 +5,7 @@
 /// A checkpoint file as the functions of the user see it that make state from it by themselves.
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,25 +14,6 @@
 #include "storage/read/block_reader.hpp"
 
 namespace reprieve::storage {
-
-class StoredCheckpoint;
-
-class StoredPieces final : public PerRankPieces {
- public:
-  StoredPieces(const StoredCheckpoint& checkpoint, const StoredVariable& variable)
-      : checkpoint_(checkpoint), variable_(variable) {}
-  [[nodiscard]] int count() const override;
-  [[nodiscard]] ElementType type() const override;
-  [[nodiscard]] Extents shape(int saved_rank) const override;
-  [[nodiscard]] std::vector<std::byte> bytes(int saved_rank) const override;
-  [[nodiscard]] const PerRankPieces& of(const std::string& name) const override;
-
- private:
-  [[nodiscard]] BoxRow row(int saved_rank) const;
-
-  const StoredCheckpoint& checkpoint_;
-  const StoredVariable& variable_;
-};
 
 /// Local: every rank reads for itself.
 class StoredCheckpoint final : public StoredState {
@@ -64,7 +46,7 @@ class StoredCheckpoint final : public StoredState {
 
   BlockReader& reader_;
   const FileIndex& index_;
-  mutable std::map<std::string, StoredPieces> pieces_;  ///< those that were asked for
+  mutable std::map<std::string, std::unique_ptr<PerRankPieces>> pieces_;  ///< those that were asked for
 };
 
 // What a rank gets back of distributed variables whose boxes overlap (format/shared_copies.hpp): its own copies, as

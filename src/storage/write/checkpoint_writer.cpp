@@ -16,7 +16,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 #include <span>
 #include <utility>
 
@@ -49,6 +48,13 @@ std::string hdf5_version() {
   unsigned release = 0;
   check_hdf5(H5get_libversion(&major, &minor, &release), "ask HDF5 for its version");
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
+
+/// As they are at run time. @throws MpiError, StorageError
+void fill_versions(FileMetadata& metadata) {
+  metadata.library_version = REPRIEVE_VERSION;
+  metadata.mpi_version = mpi_version();
+  metadata.hdf5_version = hdf5_version();
 }
 
 using Distribution = state::Distribution;
@@ -106,12 +112,6 @@ std::vector<std::string> names_of_others(const std::vector<LocalVariable>& varia
 }
 
 }  // namespace
-
-void fill_versions(FileMetadata& metadata) {
-  metadata.library_version = REPRIEVE_VERSION;
-  metadata.mpi_version = mpi_version();
-  metadata.hdf5_version = hdf5_version();
-}
 
 bool compare_replicated(cluster::Communicator& comm, const std::vector<LocalVariable>& variables,
                         const std::string& what) {

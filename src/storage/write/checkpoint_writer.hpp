@@ -19,12 +19,6 @@
 
 namespace reprieve::storage {
 
-// Which libraries write a file, for the people who read it later.
-
-/// Fills in the versions of this library, of MPI and of HDF5, as they are at run time.
-/// @throws MpiError, StorageError
-void fill_versions(FileMetadata& metadata);
-
 // The layout of a file, kept from one save to the next.
 
 class LaidOutFile;

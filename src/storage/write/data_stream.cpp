@@ -4,83 +4,21 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <new>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include "core/log.hpp"
 #include "core/threads.hpp"
 
 namespace reprieve::storage {
-
-std::unique_ptr<WriteQueue> WriteQueue::start(const PosixFile& file) {
-  std::unique_ptr<WriteQueue> queue(new WriteQueue(file));
-  return queue->started_ == 0 ? nullptr : std::move(queue);
-}
-
-WriteQueue::WriteQueue(const PosixFile& file) : file_(file) {
-  const core::SignalsBlocked blocked;
-  try {
-    for (std::optional<std::jthread>& thread : threads_) {
-      thread.emplace([this] { work(); });
-      ++started_;
-    }
-  } catch (const std::system_error& error) {
-    core::log::debug("{} of {} threads for writing: {}", started_, kThreads, error.what());
-  } catch (const std::bad_alloc&) {
-    core::log::debug("{} of {} threads for writing: out of memory", started_, kThreads);
-  }
-}
-
-WriteQueue::~WriteQueue() {
-  {
-    const std::lock_guard lock(mutex_);
-    waiting_.clear();
-    closed_ = true;
-  }
-  work_to_do_.notify_all();
-  threads_ = {};  // joins
-}
-
-void WriteQueue::submit(const PendingWrite& write) {
-  {
-    const std::lock_guard lock(mutex_);
-    waiting_.push(write);
-  }
-  work_to_do_.notify_one();
-}
-
-std::size_t WriteQueue::wait() {
-  std::unique_lock lock(mutex_);
-  work_done_.wait(lock, [this] { return !done_.empty(); });
-  const Done done = done_.pop();
-  if (done.error) {
-    std::rethrow_exception(done.error);
-  }
-  return done.tag;
-}
-
-void WriteQueue::work() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    work_to_do_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
-    if (waiting_.empty()) {
-      return;
-    }
-    const PendingWrite write = waiting_.pop();
-    lock.unlock();
-    Done done{write.tag, nullptr};
-    try {
-      file_.write_all(write.bytes, write.offset);
-    } catch (...) {
-      done.error = std::current_exception();
-    }
-    lock.lock();
-    done_.push(std::move(done));
-    work_done_.notify_one();
-  }
-}
 
 namespace {
 
@@ -102,6 +40,116 @@ constexpr std::uint64_t end_of_buffer(std::uint64_t base) {
 
 }  // namespace
 
+/// Several writes to one file under way at a time, by threads that call pwrite.
+class DataStream::WriteQueue {
+ public:
+  /// Memory on its way to the file; it must stay as it is until `wait` has returned its buffer.
+  struct Write {
+    std::span<const std::byte> bytes;
+    std::uint64_t offset = 0;
+    std::size_t buffer = 0;
+  };
+
+  /// Starts four threads, or as many as the system has left (ulimit -u, the pids limit of a control group).
+  /// @param file  must outlive the queue
+  explicit WriteQueue(const PosixFile& file) : file_(file) {
+    waiting_.reserve(kMaxPendingWrites);  // no memory is asked for while writes are under way
+    done_.reserve(kMaxPendingWrites);
+    const core::SignalsBlocked blocked;
+    try {
+      for (std::optional<std::jthread>& thread : threads_) {
+        thread.emplace([this] { work(); });
+        ++started_;
+      }
+    } catch (const std::system_error& error) {
+      core::log::debug("{} of {} threads for writing: {}", started_, kThreads, error.what());
+    } catch (const std::bad_alloc&) {
+      core::log::debug("{} of {} threads for writing: out of memory", started_, kThreads);
+    }
+  }
+  /// Waits for the writes under way.
+  ~WriteQueue() {
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.clear();
+      closed_ = true;
+    }
+    work_to_do_.notify_all();
+    threads_ = {};  // joins
+  }
+  WriteQueue(const WriteQueue&) = delete;
+  WriteQueue& operator=(const WriteQueue&) = delete;
+
+  [[nodiscard]] bool has_threads() const noexcept { return started_ > 0; }
+
+  /// Begins a write. At most `kMaxPendingWrites` may be under way.
+  void submit(const Write& write) {
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.push_back(write);
+    }
+    work_to_do_.notify_one();
+  }
+
+  /// Waits until one of the writes under way is done, and returns its buffer. @throws StorageError if it failed
+  std::size_t wait() {
+    std::unique_lock lock(mutex_);
+    work_done_.wait(lock, [this] { return !done_.empty(); });
+    const Done done = take_first(done_);
+    if (done.error) {
+      std::rethrow_exception(done.error);
+    }
+    return done.buffer;
+  }
+
+ private:
+  /// Enough to keep one device busy; more would only wait for each other.
+  static constexpr unsigned kThreads = 4;
+
+  struct Done {
+    std::size_t buffer = 0;
+    std::exception_ptr error;
+  };
+
+  template <class Element>
+  static Element take_first(std::vector<Element>& elements) {
+    Element first = std::move(elements.front());
+    elements.erase(elements.begin());
+    return first;
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      work_to_do_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
+      if (waiting_.empty()) {
+        return;
+      }
+      const Write write = take_first(waiting_);
+      lock.unlock();
+      Done done{write.buffer, nullptr};
+      try {
+        file_.write_all(write.bytes, write.offset);
+      } catch (...) {
+        done.error = std::current_exception();
+      }
+      lock.lock();
+      done_.push_back(std::move(done));
+      work_done_.notify_one();
+    }
+  }
+
+  const PosixFile& file_;
+  std::mutex mutex_;
+  std::condition_variable work_to_do_;
+  std::condition_variable work_done_;
+  std::vector<Write> waiting_;
+  std::vector<Done> done_;
+  bool closed_ = false;
+  unsigned started_ = 0;
+  std::array<std::optional<std::jthread>, kThreads> threads_;  ///< last: they use the others
+};
+
 void DataStream::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
 DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_bytes, std::uint64_t least_direct_bytes)
@@ -114,15 +162,14 @@ DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_
   if (!direct_) {
     return;
   }
-  queue_ = WriteQueue::start(*direct_);
-  if (!queue_) {  // no thread to be had: this one writes, through the page cache
+  queue_ = std::make_unique<WriteQueue>(*direct_);
+  if (!queue_->has_threads()) {  // none to be had: this one writes, through the page cache
+    queue_.reset();
     direct_.reset();
-    return;
   }
-  pending_.resize(kMaxPendingWrites);
 }
 
-DataStream::~DataStream() { queue_.reset(); }
+DataStream::~DataStream() = default;
 
 void DataStream::write(std::span<const std::byte> bytes, std::uint64_t offset) {
   while (!bytes.empty()) {
@@ -186,9 +233,8 @@ void DataStream::flush() {
   }
   keep_edge(part(begin_, first), begin_);
   keep_edge(part(last, end_), last);
-  pending_[buffer] = {part(first, last), first, buffer};
   ++under_way_;
-  queue_->submit(pending_[buffer]);
+  queue_->submit({part(first, last), first, buffer});
 }
 
 void DataStream::keep_edge(std::span<const std::byte> bytes, std::uint64_t offset) {
@@ -215,9 +261,7 @@ void DataStream::write_cached(std::span<const std::byte> bytes, std::uint64_t of
 }
 
 void DataStream::wait_for_one() {
-  const std::size_t buffer = queue_->wait();
-  pending_[buffer] = {};
-  free_.push_back(buffer);
+  free_.push_back(queue_->wait());
   --under_way_;
 }
 

@@ -36,36 +36,29 @@ constexpr const char* kComparing = "comparing what the ranks registered";
 
 /// A variable as far as it is known from its registration alone. The shapes of values are not: they may differ until
 /// the first save; only where dimensions are named is their number checked.
-LocalVariable declared(const std::string& name, const state::Variable& variable) {
-  LocalVariable known;
-  known.description.name = name;
-  known.description.distribution = variable.distribution;
-  known.description.is_shared = variable.shared;
-  known.description.annotation = variable.annotation;
-  known.description.members = variable.members;
-  check_texts(name, variable.annotation);
-  check_member_names(name, variable.members);
+Description declared(const std::string& name, const state::Variable& variable) {
+  Description known = describe_registration(name, variable);
   if (variable.value) {
-    known.description.type = variable.value->type();
-    state::check_members(name, variable.members, known.description.type);
+    known.type = variable.value->type();
+    state::check_members(name, variable.members, known.type);
     if (!variable.annotation->dims.empty()) {
       state::check_dimension_names(name, variable.annotation, variable.value->shape().size());
     }
   }
   if (const auto& layout = variable.declared) {
-    known.description.type = layout->type;
-    known.description.shape = layout->global_shape;
+    known.type = layout->type;
+    known.shape = layout->global_shape;
     for (const MemoryBox& box : layout->boxes) {
       if (volume(box.extent) > 0) {
-        known.description.boxes.push_back({box.offset, box.extent});
+        known.boxes.push_back({box.offset, box.extent});
       }
     }
   }
   return known;
 }
 
-std::vector<LocalVariable> all_declared(const Checkpoint::Registry& registry) {
-  std::vector<LocalVariable> variables;
+std::vector<Description> all_declared(const Checkpoint::Registry& registry) {
+  std::vector<Description> variables;
   variables.reserve(registry.variables.size());
   for (const auto& [name, variable] : registry.variables) {
     variables.push_back(declared(name, variable));
@@ -103,13 +96,12 @@ void check_same_constants(cluster::Communicator& comm, const std::string& mine) 
 }
 
 void compare_registration(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
-  std::vector<LocalVariable> variables = all_declared(registry);
+  std::vector<Description> variables = all_declared(registry);
   check_same_constants(comm, constants_text(registry));
   DescriptionMessage mine = encode_descriptions(variables);
   const bool same_facts = comm.compare(xxh3(mine.facts), 0, kComparing).is_equal;
   if (same_facts) {
-    std::erase_if(variables, [](const LocalVariable& variable) {
-      const Description& description = variable.description;
+    std::erase_if(variables, [](const Description& description) {
       return description.distribution != Distribution::distributed || description.shape.empty() ||
              description.is_shared;
     });

@@ -43,17 +43,6 @@ constexpr std::size_t kMostSaves = 32;
 bool is_sample(std::uint64_t range) { return (range * 0x9E3779B97F4A7C15U) >> 60U == 0; }
 static_assert(kSampleOf == 16);
 
-/// Calls @p visit(block) for every block of every item.
-template <class Visit>
-void for_each_block(std::span<const WriteItem> items, Visit&& visit) {
-  for (const WriteItem& item : items) {
-    const BlockSplit split(item.source.box, item.dataset.element_size);
-    for (std::uint64_t i = 0; i < split.count(); ++i) {
-      visit(item, split.block(i));
-    }
-  }
-}
-
 const std::byte* first_of(const BoxView<const std::byte>& view, const Box& block) {
   return view.data + displacement(view.box, view.strides_bytes, block.offset);
 }
@@ -360,14 +349,18 @@ std::vector<std::uint64_t> checksums_of(std::span<const WriteItem> items) {
 void check_items(const PosixFile& file, std::span<const WriteItem> items, std::span<const std::uint64_t> checksums) {
   Bytes buffer;
   std::size_t next = 0;
-  for_each_block(items, [&](const WriteItem& item, const Box& block) {
-    buffer.resize(bytes_of(block, item.dataset.element_size));
-    read_block(file, item.dataset, block, buffer);
-    if (xxh3(buffer) != checksums[next++]) {
-      throw CorruptError(file.path().string() + " does not hold what was written: elements " + text_of(block) +
-                         " of the dataset at byte " + std::to_string(item.dataset.file_offset) + " differ");
+  for (const WriteItem& item : items) {
+    const BlockSplit split(item.source.box, item.dataset.element_size);
+    for (std::uint64_t i = 0; i < split.count(); ++i) {
+      const Box block = split.block(i);
+      buffer.resize(bytes_of(block, item.dataset.element_size));
+      read_block(file, item.dataset, block, buffer);
+      if (xxh3(buffer) != checksums[next++]) {
+        throw CorruptError(file.path().string() + " does not hold what was written: elements " + text_of(block) +
+                           " of the dataset at byte " + std::to_string(item.dataset.file_offset) + " differ");
+      }
     }
-  });
+  }
 }
 
 RowCursor::RowCursor(const WriteItem& item, state::Staging& staging)

@@ -46,13 +46,6 @@ class WrittenRanges {
   [[nodiscard]] bool holds(std::span<const std::byte> bytes, std::uint64_t offset);
   [[nodiscard]] bool leaves_out() const noexcept { return leaves_out_; }
 
-  [[nodiscard]] Look look() const noexcept { return look_; }
-  /// Of those that could be compared, how many were equal.
-  [[nodiscard]] std::uint64_t compared() const noexcept { return compared_; }
-  [[nodiscard]] std::uint64_t equal() const noexcept { return equal_; }
-  /// How many saves it is since all was written.
-  [[nodiscard]] int saves_since_all() const noexcept { return saves_since_all_; }
-
  private:
   [[nodiscard]] const Digest128* find(std::uint64_t range) const;
   void add(std::uint64_t range, const Digest128& digest) noexcept;
