@@ -45,6 +45,7 @@ class WrittenRanges {
   /// written: only for a whole range.
   [[nodiscard]] bool holds(std::span<const std::byte> bytes, std::uint64_t offset);
   [[nodiscard]] bool leaves_out() const noexcept { return leaves_out_; }
+  [[nodiscard]] Look look() const noexcept { return look_; }
 
  private:
   [[nodiscard]] const Digest128* find(std::uint64_t range) const;
