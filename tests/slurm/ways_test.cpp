@@ -26,7 +26,9 @@ struct Way {
 const std::vector<Way> kWays{
     {"reprieve run, srun", "exec reprieve run --slurm -- srun --mpi=pmix ./my-program"},
     {"reprieve run, mpirun", "exec reprieve run --slurm -- mpirun ./my-program"},
-    {"the same, in a wrapper", "exec reprieve run --slurm -- srun --mpi=pmix sh -c './my-program; exit $?'"},
+    {"srun and a wrapper", "exec reprieve run --slurm -- srun --mpi=pmix sh -c './my-program; exit $?'"},
+    {"srun and a wrapper with `trap`",
+     "exec reprieve run --slurm -- srun --mpi=pmix sh -c 'trap : TERM; ./my-program; exit $?'"},
     {"exec srun", "exec srun --mpi=pmix ./my-program"},
     {"exec mpirun", "exec mpirun ./my-program"},
     {"srun, then a line", "srun --mpi=pmix ./my-program\necho after it"},
@@ -36,38 +38,31 @@ struct End {
   std::string name;
   std::vector<std::string> arguments;  ///< of sbatch
   std::vector<std::string> command;    ///< ends the job, before its number; empty: its time does, or another job
-  std::vector<std::string> survived;   ///< by each of the ways: "back", "saved" or "lost"
-  bool is_preemption = false;
 };
 
-std::vector<End> ends() {
-  const auto time_limit = [](const std::string& signal, const std::vector<std::string>& survived) {
-    return End{"`--signal=" + signal + "@60`", {"--time=2", "--signal=" + signal + "@60"}, {}, survived};
-  };
-  const auto signal_to_steps = [](const std::string& signal, const std::vector<std::string>& survived) {
-    return End{"`scancel --signal=" + signal + "`", {}, {"scancel", "--signal=" + signal}, survived};
-  };
-  const std::vector<std::string> unknown(6);
-  return {
-      {"preempted with GraceTime", {"--partition=low"}, {}, unknown, true},
-      {"the same, `--signal=B:URG@60`", {"--partition=low", "--signal=B:URG@60"}, {}, unknown, true},
-      {"the same, `--signal=USR1@60`", {"--partition=low", "--signal=USR1@60"}, {}, unknown, true},
-      {"preempted without GraceTime", {"--partition=low0"}, {}, unknown, true},
-      {"its time limit", {"--time=2"}, {}, unknown},
-      time_limit("B:URG", unknown),
-      time_limit("URG", unknown),
-      time_limit("USR1", unknown),
-      time_limit("USR2", unknown),
-      time_limit("INT", unknown),
-      time_limit("TERM", unknown),
-      {"`scontrol requeue`", {}, {"scontrol", "requeue"}, unknown},
-      {"`scancel`", {}, {"scancel"}, unknown},
-      {"`scancel --batch --signal=URG`", {}, {"scancel", "--batch", "--signal=URG"}, unknown},
-      signal_to_steps("USR1", unknown),
-      signal_to_steps("USR2", unknown),
-      signal_to_steps("INT", unknown),
-      signal_to_steps("TERM", unknown),
-  };
+const std::vector<End> kPreemptions{
+    {"preempted with GraceTime", {"--partition=low"}, {}},
+    {"the same, `--signal=B:URG@60`", {"--partition=low", "--signal=B:URG@60"}, {}},
+    {"the same, `--signal=USR1@60`", {"--partition=low", "--signal=USR1@60"}, {}},
+    {"preempted without GraceTime", {"--partition=low0"}, {}},
+};
+
+std::vector<End> time_limits() {
+  std::vector<End> ends{{"its time limit", {"--time=2"}, {}}};
+  for (const std::string signal : {"B:URG", "URG", "USR1", "USR2", "INT", "TERM"}) {
+    ends.push_back({"the same, `--signal=" + signal + "@60`", {"--time=2", "--signal=" + signal + "@60"}, {}});
+  }
+  return ends;
+}
+
+std::vector<End> commands() {
+  std::vector<End> ends{{"`scontrol requeue`", {}, {"scontrol", "requeue"}},
+                        {"`scancel`", {}, {"scancel"}},
+                        {"`scancel --batch --signal=URG`", {}, {"scancel", "--batch", "--signal=URG"}}};
+  for (const std::string signal : {"USR1", "USR2", "INT", "TERM"}) {
+    ends.push_back({"`scancel --signal=" + signal + "`", {}, {"scancel", "--signal=" + signal}});
+  }
+  return ends;
 }
 
 /// One cell: whether the steps before the end were saved, and whether the job continues by itself.
@@ -91,7 +86,8 @@ class WaysAndEnds : public ::testing::Test {
 
   /// How the job went on: "back" if it continues by itself from what it has saved.
   static std::string outcome(SlurmCluster& slurm, const TrainingJob& job) {
-    const std::set<std::string> running{"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED"};
+    const std::set<std::string> running{"PENDING",  "RUNNING", "COMPLETING", "CONFIGURING",
+                                        "REQUEUED", "STOPPED", "SUSPENDED",  "SIGNALING"};
     std::string state;
     std::string text;
     static_cast<void>(wait_until(
@@ -116,46 +112,55 @@ class WaysAndEnds : public ::testing::Test {
     }
     return count;
   }
+
+  static std::string table(const std::vector<End>& ends, bool preempts) {
+    SlurmCluster slurm(options(ends.size() * kWays.size()));
+    std::vector<TrainingJob> jobs;
+    for (const End& end : ends) {
+      for (const Way& way : kWays) {
+        jobs.emplace_back(slurm, plan(way, end, jobs.size()));
+      }
+    }
+    std::vector<TrainingJob*> pointers;
+    for (TrainingJob& job : jobs) {
+      pointers.push_back(&job);
+    }
+    for_all(pointers, [](TrainingJob& job) { job.wait_until_said("\nepoch "); });
+    if (preempts) {
+      static_cast<void>(
+          slurm.submit({"--partition=high", "--exclusive", "--nodes=1", "--output=/dev/null", "--wrap", "sleep 1"}));
+    }
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      if (std::vector<std::string> command = ends[i / kWays.size()].command; !command.empty()) {
+        command.push_back(std::to_string(jobs[i].id()));
+        slurm.command(command);
+      }
+    }
+    std::vector<std::future<std::string>> outcomes;
+    for (const TrainingJob& job : jobs) {
+      outcomes.push_back(std::async(std::launch::async, [&] { return outcome(slurm, job); }));
+    }
+    std::string table;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      table += (i % kWays.size() == 0 ? "\n| " + ends[i / kWays.size()].name : "") + " | " + outcomes[i].get();
+    }
+    return table;
+  }
 };
 
-TEST_F(WaysAndEnds, AreAsTheTableSays) {
-  const std::vector<End> all = ends();
+TEST_F(WaysAndEnds, Preemptions) {
   REPRIEVE_NEEDS_SLURM(options(1));
-  SlurmCluster slurm(options(all.size() * kWays.size()));
-  std::vector<TrainingJob> jobs;
-  for (const End& end : all) {
-    for (const Way& way : kWays) {
-      jobs.emplace_back(slurm, plan(way, end, jobs.size()));
-    }
-  }
-  std::vector<TrainingJob*> pointers;
-  for (TrainingJob& job : jobs) {
-    pointers.push_back(&job);
-  }
-  for_all(pointers, [](TrainingJob& job) { job.wait_until_said("\nepoch "); });
-  const int preemptor =
-      slurm.submit({"--partition=high", "--exclusive", "--nodes=1", "--output=/dev/null", "--wrap", "sleep 1"});
-  static_cast<void>(preemptor);
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    if (std::vector<std::string> command = all[i / kWays.size()].command; !command.empty()) {
-      command.push_back(std::to_string(jobs[i].id()));
-      slurm.command(command);
-    }
-  }
-  std::vector<std::string> outcomes(jobs.size());
-  std::vector<std::future<void>> waits;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    waits.push_back(std::async(std::launch::async, [&, i] { outcomes[i] = outcome(slurm, jobs[i]); }));
-  }
-  for (std::future<void>& wait : waits) {
-    wait.get();
-  }
-  std::string table;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    table += i % kWays.size() == 0 ? "\n| " + all[i / kWays.size()].name : "";
-    table += " | " + outcomes[i];
-  }
-  std::cout << table << std::endl;
+  std::cout << table(kPreemptions, true) << std::endl;
+}
+
+TEST_F(WaysAndEnds, TimeLimits) {
+  REPRIEVE_NEEDS_SLURM(options(1));
+  std::cout << table(time_limits(), false) << std::endl;
+}
+
+TEST_F(WaysAndEnds, Commands) {
+  REPRIEVE_NEEDS_SLURM(options(1));
+  std::cout << table(commands(), false) << std::endl;
 }
 
 }  // namespace

@@ -315,6 +315,7 @@ class JobSupervisor {
       read_record();
       check_directory();
       warn_of_batch_shell();
+      warn_of_wrapper();
       send_notice_if_due();
       if (kill_at_ && Clock::now() >= *kill_at_) {
         run_->kill_all();
@@ -330,11 +331,30 @@ class JobSupervisor {
       return;
     }
     batch_shell_looked_at_ = true;
-    if (batch_shell_dies()) {
+    if (!mortal_parent(::getpid()).empty()) {
       say("warning",
           "the shell of the batch script does not wait for signals: Slurm sends SIGTERM to it alone, it dies, and "
           "the job is killed before all is saved. Write `exec reprieve run ...` as the last line; `reprieve "
           "sbatch-template` prints another form, for scripts in which more lines follow");
+    }
+  }
+
+  /// Of the ranks, those that are here and report to this process stand for all.
+  void warn_of_wrapper() {
+    if (!settings_.slurm || wrapper_looked_at_ || !run_->progress().ready()) {
+      return;
+    }
+    wrapper_looked_at_ = true;
+    for (const auto& [record, chief] : run_->progress().chiefs()) {
+      const std::string name = chief.start.host == core::host_name() ? mortal_parent(chief.start.pid) : "";
+      if (!name.empty()) {
+        return say(
+            "warning",
+            fmt::format("{} started the program and dies of the SIGTERM that Slurm sends to it as well: Slurm then "
+                        "kills the ranks before all is saved. Let it end with `exec` and the program; in a shell "
+                        "in which more lines follow, write `trap : TERM` as the first line",
+                        name));
+      }
     }
   }
 
@@ -903,6 +923,7 @@ class JobSupervisor {
   int starts_ = 0;
   pid_t parent_ = ::getppid();
   bool batch_shell_looked_at_ = false;
+  bool wrapper_looked_at_ = false;
   int interrupts_ = 0;                         ///< SIGINTs so far
   bool slurm_decided_ = false;                 ///< SIGTERM came
   bool by_hand_ = false;                       ///< SIGINT or SIGHUP came

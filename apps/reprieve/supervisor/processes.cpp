@@ -414,13 +414,16 @@ std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes) {
   return ranks;
 }
 
-bool batch_shell_dies() {
-  const pid_t parent = ::getppid();
-  bool is_in_script = false;
-  for (auto above = parent_of(parent); above && *above > 0 && !is_in_script; above = parent_of(*above)) {
-    is_in_script = status_of(*above, "Name") == "slurmstepd";  // of another user: its name alone can be seen
+std::string mortal_parent(pid_t pid) {
+  const pid_t parent = parent_of(pid).value_or(0);
+  bool is_of_slurm = false;
+  // What is below this process hears of the end by it.
+  for (auto above = parent_of(parent); above && *above > 0 && *above != ::getpid() && !is_of_slurm;
+       above = parent_of(*above)) {
+    is_of_slurm = status_of(*above, "Name") == "slurmstepd";  // of another user: its name alone can be seen
   }
-  return is_in_script && status_of(parent, "Name") != "slurmstepd" && !survives(parent, SIGTERM);
+  const std::string name = status_of(parent, "Name");
+  return is_of_slurm && parent != ::getpid() && name != "slurmstepd" && !survives(parent, SIGTERM) ? name : "";
 }
 
 bool lives(pid_t pid) {
