@@ -131,6 +131,18 @@ Json end_json(const supervisor::EndFacts& end) {
   return {{"resumed", start_json(end.resumed)}, {"undisturbed", start_json(end.undisturbed)}, {"files", files}};
 }
 
+Json memory_json(const supervisor::MemoryFacts& memory) {
+  Json json = {{"start", start_json(memory.start)}};
+  if (memory.changes) {
+    json["steps"] = memory.changes->steps;
+    json["unchanged"] = memory.changes->unchanged;
+    json["uncovered"] = list_json(memory.changes->uncovered, [](const auto& object) -> Json {
+      return {{"name", object.name}, {"bytes", object.bytes}};
+    });
+  }
+  return json;
+}
+
 Json to_json(const DrillReport& report) {
   const DrillFacts& facts = report.facts;
   const auto costs = supervisor::grace_costs(facts);
@@ -145,6 +157,7 @@ Json to_json(const DrillReport& report) {
           {"state", facts.state ? state_json(*facts.state) : Json()},
           {"replay", facts.replay ? replay_json(*facts.replay) : Json()},
           {"to_end", facts.to_end ? end_json(*facts.to_end) : Json()},
+          {"memory", facts.memory ? memory_json(*facts.memory) : Json()},
           {"grace_needed", costs ? tool::to_json(*costs) : Json()},
           {"kept", list_json(facts.kept, [](const auto& directory) { return directory.string(); })}};
 }
@@ -258,6 +271,9 @@ resumed, and compares the states there. Use it before the first long job, and af
 What the program writes is not compared: a histogram that is not registered is in no checkpoint. --to-end --compare FILE...
 lets the preempted run and an undisturbed one come to their ends, and compares the files that they have made, byte by byte.
 
+--memory looks for what was forgotten: it lists the heap blocks (from 1 KiB) and global variables of rank 0 that steps change
+and in which no registered variable lies, and the variables that no step changes. It needs no other build of the program.
+
 With --ranks M the resumed run has M ranks: differences up to 1e-9 of the largest value that differs (double; float: 1e-4)
 are rounding, and no problem. On the same number of ranks every bit must be equal.
 
@@ -266,6 +282,7 @@ Examples:
   reprieve drill --replay 5 -- mpirun -n 4 ./train                  is everything registered that the steps need?
   reprieve drill --replay 5 --ranks 3 -- mpirun -n 4 ./train        and on another number of ranks?
   reprieve drill --to-end --compare loss.csv -- mpirun -n 4 ./train short.json   is the output the same?
+  reprieve drill --memory -- mpirun -n 4 ./train                    which memory do steps change that is not registered?
   reprieve drill --grace 30s -- ./job.sh                            a batch script, by the signal of --signal=B:USR1@30
   reprieve drill --as time-limit -- mpirun -n 4 ./train             what if Slurm signals every process?
   reprieve drill --as command --signal TERM --grace 10s -- ./job.sh docker stop, Kubernetes
@@ -321,6 +338,8 @@ void define(CLI::App& command, Options& options) {
                     ->delimiter(',')
                     ->type_name("FILE")
                     ->needs(to_end));
+  command.add_flag("--memory", settings.watch_memory,
+                   "List the memory of rank 0 that steps change and that no registered variable covers");
   command.add_option("--ignore", options.ignore, "Variables that may differ where states are compared")->delimiter(',');
   command.add_option("--run-dir", options.run_directory,
                      "Where to make the private directory for the run's record; all nodes must see it");

@@ -220,6 +220,20 @@ constexpr auto fields_of(const Arrivals::OfRank*) {
   return std::tuple(&T::rank, &T::host, &T::source, &T::message, &T::age_s);
 }
 
+/// What the steps changed in the memory of rank 0. In the run record alone, during a drill.
+struct MemoryChanges {
+  struct Object {
+    std::string name{};  ///< of a global variable; empty: a heap block
+    Count bytes = 0;
+    REPRIEVE_FIELDS(name, bytes)
+  };
+  Count steps = 0;                       ///< between which the memory was compared
+  Count objects = 0;                     ///< that were looked at
+  std::vector<Object> uncovered{};       ///< changed, and no variable lies in them; the largest first
+  std::vector<std::string> unchanged{};  ///< variables, no small ones, that no step changed
+  REPRIEVE_EVENT("memory_changes", steps, objects, uncovered, unchanged)
+};
+
 // Saves.
 
 struct SaveStarted {
@@ -339,9 +353,10 @@ using Event =
                  events::Restored, events::RestoreFailed, events::PassedOver, events::Fallback, events::Ready,
                  events::AlreadyFinished, events::LongestStep, events::StepReached, events::Notice, events::Agreement,
                  events::TrainOn, events::Exit, events::WentOn, events::Failed, events::Finished, events::Arrivals,
-                 events::SaveStarted, events::SaveFinished, events::SaveFailed, events::SavePutOff, events::SaveSkipped,
-                 events::Retired, events::LocalCopies, events::LocalCopyBegun, events::LocalCopyFailed,
-                 events::LocalCopyWithoutPartner, events::LocalPartCorrupt, events::DrainStarted, events::Drained>;
+                 events::MemoryChanges, events::SaveStarted, events::SaveFinished, events::SaveFailed,
+                 events::SavePutOff, events::SaveSkipped, events::Retired, events::LocalCopies, events::LocalCopyBegun,
+                 events::LocalCopyFailed, events::LocalCopyWithoutPartner, events::LocalPartCorrupt,
+                 events::DrainStarted, events::Drained>;
 
 /// One line of a log.
 struct LoggedEvent {

@@ -95,7 +95,7 @@ std::optional<DrillOrders> parse_drill_orders(const std::string& text) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
     DrillOrders orders{json.at("subdirectory").get<std::string>(), json.at("leave_at_once").get<bool>(),
-                       step_in(json, "save_at"), step_in(json, "leave_at")};
+                       step_in(json, "save_at"), step_in(json, "leave_at"), json.value("watch_memory", false)};
     const std::filesystem::path name = orders.subdirectory;
     if (!name.has_filename() || name != name.filename() || name == ".." || name == ".") {
       throw ConfigError("the orders of a drill name no directory: " + text);
@@ -107,7 +107,9 @@ std::optional<DrillOrders> parse_drill_orders(const std::string& text) {
 }
 
 std::string to_text(const DrillOrders& orders) {
-  nlohmann::json json{{"subdirectory", orders.subdirectory}, {"leave_at_once", orders.leave_at_once}};
+  nlohmann::json json{{"subdirectory", orders.subdirectory},
+                      {"leave_at_once", orders.leave_at_once},
+                      {"watch_memory", orders.watch_memory}};
   put_step(json, "save_at", orders.save_at);
   put_step(json, "leave_at", orders.leave_at);
   return json.dump();

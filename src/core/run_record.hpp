@@ -76,7 +76,7 @@ RunRecord open_run_record(const std::string& host);
 struct DrillOrders {
   /// Every checkpoint directory is replaced by one of this name inside it: the user's checkpoints are neither restored
   /// nor touched, and the disk is the one that the real run writes to.
-  std::string subdirectory;
+  std::string subdirectory{};
   /// A notice is there before the first step boundary. What is saved then is the state with which the program continues
   /// after its restore.
   bool leave_at_once = false;
@@ -85,6 +85,8 @@ struct DrillOrders {
   std::optional<std::uint64_t> save_at{};
   /// At this step the run saves and leaves, and at its end if that comes first.
   std::optional<std::uint64_t> leave_at{};
+  /// From the second step boundary on, what steps change in the memory of rank 0 is looked at.
+  bool watch_memory = false;
 
   friend bool operator==(const DrillOrders&, const DrillOrders&) = default;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "handler/run_log.hpp"
 
+#include <thread>
 #include <utility>
 
 #include "cluster/communicator.hpp"
@@ -78,19 +79,50 @@ void RunLog::step(std::uint64_t run_calls, std::chrono::nanoseconds length, bool
   }
 }
 
+namespace {
+
+constexpr std::uint64_t kFirstMemoryLook = 2;
+constexpr int kMemoryLooks = 4;
+constexpr int kCallsInPause = 20;
+constexpr std::chrono::milliseconds kPauseForMemory{300};  // the pollers look ten times a second
+
+}  // namespace
+
 DryRun::DryRun(std::optional<core::DrillOrders> orders, RunLog& log) : orders_(std::move(orders)), log_(log) {
   if (orders_) {
     save_at_ = orders_->save_at.value_or(kNever);
     leave_at_ = orders_->leave_at.value_or(kNever);
+    watch_memory_at_ = orders_->watch_memory ? kFirstMemoryLook : kNever;
   }
 }
 
 /// At the end of the program there will be no later step: there is nothing more to wait for.
 DryRun::Action DryRun::take_duty(std::uint64_t run_calls, bool is_last) noexcept {
-  const Action duty{run_calls >= save_at_, leave_at_ != kNever && (is_last || run_calls >= leave_at_)};
+  const Action duty{run_calls >= save_at_, leave_at_ != kNever && (is_last || run_calls >= leave_at_),
+                    run_calls >= watch_memory_at_};
   save_at_ = duty.save ? kNever : save_at_;
   leave_at_ = duty.leave ? kNever : leave_at_;
   return duty;
+}
+
+/// The first step may set up what the others use.
+void DryRun::watch_memory(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
+  const std::vector<VariableMemory> variables = memory_of(registry);
+  if (comm.is_chief()) {
+    memory_watch_.after_step(variables);
+  }
+  // What MPI and the threads of this library change by themselves.
+  for (int call = 0; call < kCallsInPause; ++call) {
+    static_cast<void>(comm.max(call, "a pause for a look at the memory"));
+  }
+  if (comm.is_chief()) {
+    std::this_thread::sleep_for(kPauseForMemory);
+    memory_watch_.after_pause();
+  }
+  if (++memory_looks_ == kMemoryLooks) {
+    watch_memory_at_ = kNever;
+    log_.write(memory_watch_.changes(variables));
+  }
 }
 
 void DryRun::send_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine) {

@@ -15,6 +15,7 @@
 
 #include "cluster/communicator.hpp"
 #include "core/run_record.hpp"
+#include "handler/memory_watch.hpp"
 #include "manager/manager_impl.hpp"
 #include "reprieve/notice.hpp"
 #include "reprieve/platform.hpp"
@@ -61,13 +62,17 @@ class DryRun {
   struct Action {
     bool save = false;
     bool leave = false;  ///< after a save
+    bool watch_memory = false;
   };
   /// Whether anything is. All ranks have the same orders and count alike, so they need not ask each other.
   [[nodiscard]] bool is_due(std::uint64_t run_calls) const noexcept {
-    return run_calls >= std::min(save_at_, leave_at_);
+    return run_calls >= std::min({save_at_, leave_at_, watch_memory_at_});
   }
   /// The same, which from now on counts as done. @param is_last  the program comes to its end here
   [[nodiscard]] Action take_duty(std::uint64_t run_calls, bool is_last) noexcept;
+
+  /// What the step before this boundary has changed in the memory of rank 0. Collective.
+  void watch_memory(cluster::Communicator& comm, const Checkpoint::Registry& registry);
 
   /// Which ranks have had a notice of their own, and how long ago. Collective.
   void send_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine);
@@ -78,6 +83,9 @@ class DryRun {
   std::optional<core::DrillOrders> orders_;
   std::uint64_t save_at_ = kNever;   ///< not yet done
   std::uint64_t leave_at_ = kNever;  ///< the same
+  std::uint64_t watch_memory_at_ = kNever;
+  MemoryWatch memory_watch_;
+  int memory_looks_ = 0;
   RunLog& log_;
 };
 

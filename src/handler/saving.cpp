@@ -364,6 +364,9 @@ void PreemptionCheckpointHandler::Impl::act_in_dry_run(bool is_last, const std::
       save(SaveReason::Kind::user, save_fn_args);
     }
   }
+  if (duty.watch_memory) {
+    dry_run_.watch_memory(comm_, manager.impl().checkpoint.registry());
+  }
   if (duty.leave) {
     policy_.drop_decision();
     give_notice("drill", "end of a replay");

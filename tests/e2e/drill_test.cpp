@@ -194,6 +194,18 @@ TEST_F(DrillTest, OutputThatIsInTheState) {
   EXPECT_THAT(again.err(), HasSubstr("series.txt is there already: move it away"));
 }
 
+TEST_F(DrillTest, MemoryThatNoVariableCovers) {
+  const Result hides = drill({"--after-steps", "5", "--memory"}, simulation(20, {"hidden=1"}));
+  EXPECT_EQ(hides.code, 0) << hides.all();
+  EXPECT_EQ(hides.grade("uncovered_memory"), "warning") << hides.all();
+  EXPECT_THAT(hides.finding("uncovered_memory").value("text", ""),
+              AllOf(HasSubstr("hidden_counts (4096 bytes)"), HasSubstr("a heap block of 320")));
+  EXPECT_THAT(hides.finding("unchanged_variables").value("text", ""), HasSubstr(" calm"));
+  const Result knows = drill({"--after-steps", "5", "--memory"}, simulation(20));
+  EXPECT_EQ(knows.grade("memory"), "good") << knows.all();
+  expect_nothing_left();
+}
+
 TEST_F(DrillLoss, ShellThatDiesOfTheSignal) {
   const Result result = drill({"--after", "500ms"}, in_shell("\"$@\"; exit $?", simulation(20)));
   expect_problem(result, "script_died", "exec");

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which way to start a program survives which end of its job: the table of slurm/README.md, one job for each cell.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <future>
-#include <iostream>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,42 +27,67 @@ const std::vector<Way> kWays{
     {"reprieve run, mpirun", "exec reprieve run --slurm -- mpirun ./my-program"},
     {"srun and a wrapper", "exec reprieve run --slurm -- srun --mpi=pmix sh -c './my-program; exit $?'"},
     {"srun and a wrapper with `trap`",
-     "exec reprieve run --slurm -- srun --mpi=pmix sh -c 'trap : TERM; ./my-program; exit $?'"},
+     "exec reprieve run --slurm -- srun --mpi=pmix sh -c 'trap : TERM USR1 USR2; ./my-program; exit $?'"},
     {"exec srun", "exec srun --mpi=pmix ./my-program"},
     {"exec mpirun", "exec mpirun ./my-program"},
     {"srun, then a line", "srun --mpi=pmix ./my-program\necho after it"},
 };
 
+using Words = std::vector<std::string>;
+
 struct End {
   std::string name;
-  std::vector<std::string> arguments;  ///< of sbatch
-  std::vector<std::string> command;    ///< ends the job, before its number; empty: its time does, or another job
+  Words arguments;  ///< of sbatch
+  Words command;    ///< ends the job, before its number; empty: its time does, or another job
+  /// For each way: "back" (continues by itself from its checkpoint), "saved" (continues if it is submitted again),
+  /// "lost", or "runs on" (nothing that could save gets the signal).
+  Words expected;
 };
 
 const std::vector<End> kPreemptions{
-    {"preempted with GraceTime", {"--partition=low"}, {}},
-    {"the same, `--signal=B:URG@60`", {"--partition=low", "--signal=B:URG@60"}, {}},
-    {"the same, `--signal=USR1@60`", {"--partition=low", "--signal=USR1@60"}, {}},
-    {"preempted without GraceTime", {"--partition=low0"}, {}},
+    {"preempted with GraceTime", {"--partition=low"}, {}, {"back", "back", "lost", "back", "saved", "saved", "saved"}},
+    {"preempted with GraceTime, `--signal=B:URG@60`",
+     {"--partition=low", "--signal=B:URG@60"},
+     {},
+     {"back", "back", "back", "back", "saved", "saved", "saved"}},
+    {"preempted with GraceTime, `--signal=USR1@60`",
+     {"--partition=low", "--signal=USR1@60"},
+     {},
+     {"back", "back", "lost", "back", "saved", "saved", "saved"}},
+    {"preempted without GraceTime", {"--partition=low0"}, {}, {"back", "back", "lost", "back", "back", "back", "back"}},
 };
 
-std::vector<End> time_limits() {
-  std::vector<End> ends{{"its time limit", {"--time=2"}, {}}};
-  for (const std::string signal : {"B:URG", "URG", "USR1", "USR2", "INT", "TERM"}) {
-    ends.push_back({"the same, `--signal=" + signal + "@60`", {"--time=2", "--signal=" + signal + "@60"}, {}});
-  }
-  return ends;
+End time_limit(const std::string& signal, Words expected) {
+  return {
+      "time limit, `--signal=" + signal + "@60`", {"--time=2", "--signal=" + signal + "@60"}, {}, std::move(expected)};
 }
 
-std::vector<End> commands() {
-  std::vector<End> ends{{"`scontrol requeue`", {}, {"scontrol", "requeue"}},
-                        {"`scancel`", {}, {"scancel"}},
-                        {"`scancel --batch --signal=URG`", {}, {"scancel", "--batch", "--signal=URG"}}};
-  for (const std::string signal : {"USR1", "USR2", "INT", "TERM"}) {
-    ends.push_back({"`scancel --signal=" + signal + "`", {}, {"scancel", "--signal=" + signal}});
-  }
-  return ends;
+const std::vector<End> kTimeLimits{
+    {"time limit", {"--time=2"}, {}, {"back", "back", "back", "back", "saved", "saved", "saved"}},
+    time_limit("B:URG", {"back", "back", "back", "back", "saved", "saved", "saved"}),
+    time_limit("URG", {"back", "back", "back", "back", "saved", "saved", "saved"}),
+    time_limit("USR1", {"back", "back", "lost", "back", "saved", "saved", "saved"}),
+    time_limit("USR2", {"back", "back", "lost", "back", "saved", "saved", "saved"}),
+    time_limit("INT", {"back", "back", "back", "back", "saved", "saved", "saved"}),
+    time_limit("TERM", {"back", "back", "lost", "back", "saved", "saved", "saved"}),
+};
+
+End signal_to_steps(const std::string& signal, Words expected) {
+  return {"`scancel --signal=" + signal + "`", {}, {"scancel", "--signal=" + signal}, std::move(expected)};
 }
+
+const std::vector<End> kCommands{
+    {"`scontrol requeue`", {}, {"scontrol", "requeue"}, {"back", "back", "lost", "back", "back", "back", "back"}},
+    {"`scancel`", {}, {"scancel"}, {"saved", "saved", "lost", "saved", "saved", "lost", "saved"}},
+    {"`scancel --batch --signal=URG`",
+     {},
+     {"scancel", "--batch", "--signal=URG"},
+     {"back", "back", "back", "back", "runs on", "runs on", "runs on"}},
+    signal_to_steps("USR1", {"back", "runs on", "lost", "runs on", "saved", "runs on", "saved"}),
+    signal_to_steps("USR2", {"back", "runs on", "lost", "runs on", "saved", "runs on", "saved"}),
+    signal_to_steps("INT", {"back", "runs on", "runs on", "runs on", "saved", "runs on", "saved"}),
+    signal_to_steps("TERM", {"back", "runs on", "lost", "runs on", "saved", "runs on", "saved"}),
+};
 
 /// One cell: whether the steps before the end were saved, and whether the job continues by itself.
 class WaysAndEnds : public ::testing::Test {
@@ -84,36 +108,32 @@ class WaysAndEnds : public ::testing::Test {
     return plan;
   }
 
-  /// How the job went on: "back" if it continues by itself from what it has saved.
-  static std::string outcome(SlurmCluster& slurm, const TrainingJob& job) {
+  /// Until the fate of the job can be seen, or @p limit.
+  static std::string outcome(SlurmCluster& slurm, const TrainingJob& job, std::chrono::seconds limit) {
     const std::set<std::string> running{"PENDING",  "RUNNING", "COMPLETING", "CONFIGURING",
                                         "REQUEUED", "STOPPED", "SUSPENDED",  "SIGNALING"};
-    std::string state;
     std::string text;
-    static_cast<void>(wait_until(
+    const bool is_seen = wait_until(
         [&] {
-          state = slurm.job(job.id())["JobState"];
+          const std::string state = slurm.job(job.id())["JobState"];
           text = job.output();
           return text.find(" info] restored ") != std::string::npos || starts_from_nothing(text) > 1 ||
                  !running.contains(state);
         },
-        std::chrono::seconds(300)));
+        limit);
     if (text.find(" info] restored ") != std::string::npos) {
       return "back";
     }
-    const bool is_saved = text.find("leaving with code 42") != std::string::npos;
-    return (is_saved ? "saved" : "lost") + std::string(", ") + state;
+    return text.find("leaving with code 42") != std::string::npos ? "saved" : is_seen ? "lost" : "runs on";
   }
 
   static std::size_t starts_from_nothing(const std::string& text) {
-    std::size_t count = 0;
-    for (std::size_t at = 0; (at = text.find(": beginning at step 0", at)) != std::string::npos; ++at) {
-      ++count;
-    }
-    return count;
+    const std::string said = ": beginning at step 0";
+    const auto first = text.find(said);
+    return first == std::string::npos ? 0 : text.find(said, first + 1) == std::string::npos ? 1 : 2;
   }
 
-  static std::string table(const std::vector<End>& ends, bool preempts) {
+  static void check(const std::vector<End>& ends, std::chrono::seconds limit, bool preempts) {
     SlurmCluster slurm(options(ends.size() * kWays.size()));
     std::vector<TrainingJob> jobs;
     for (const End& end : ends) {
@@ -138,29 +158,31 @@ class WaysAndEnds : public ::testing::Test {
     }
     std::vector<std::future<std::string>> outcomes;
     for (const TrainingJob& job : jobs) {
-      outcomes.push_back(std::async(std::launch::async, [&] { return outcome(slurm, job); }));
+      outcomes.push_back(std::async(std::launch::async, [&] { return outcome(slurm, job, limit); }));
     }
-    std::string table;
-    for (std::size_t i = 0; i < jobs.size(); ++i) {
-      table += (i % kWays.size() == 0 ? "\n| " + ends[i / kWays.size()].name : "") + " | " + outcomes[i].get();
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      std::vector<std::string> row;
+      for (std::size_t way = 0; way < kWays.size(); ++way) {
+        row.push_back(outcomes[i * kWays.size() + way].get());
+      }
+      EXPECT_THAT(row, testing::ElementsAreArray(ends[i].expected)) << ends[i].name;
     }
-    return table;
   }
 };
 
 TEST_F(WaysAndEnds, Preemptions) {
   REPRIEVE_NEEDS_SLURM(options(1));
-  std::cout << table(kPreemptions, true) << std::endl;
+  check(kPreemptions, std::chrono::seconds(300), true);
 }
 
 TEST_F(WaysAndEnds, TimeLimits) {
   REPRIEVE_NEEDS_SLURM(options(1));
-  std::cout << table(time_limits(), false) << std::endl;
+  check(kTimeLimits, std::chrono::seconds(300), false);
 }
 
 TEST_F(WaysAndEnds, Commands) {
   REPRIEVE_NEEDS_SLURM(options(1));
-  std::cout << table(commands(), false) << std::endl;
+  check(kCommands, std::chrono::seconds(90), false);
 }
 
 }  // namespace

@@ -111,6 +111,8 @@ constexpr std::chrono::seconds kRunKilledTimeout = 10s;
 constexpr double kOrphanTime = 4.0;
 /// From the last word of the ranks to the end of the command.
 constexpr std::chrono::seconds kLeaveTimeout = 30s;
+/// So many steps are enough for the looks at the memory.
+constexpr std::uint64_t kMemorySteps = 6;
 
 void write_orders(const fs::path& directory, const core::DrillOrders& orders) {
   core::Directory::open(directory).write_text(core::kDrillOrdersName, core::to_text(orders), core::kOwnFile, false);
@@ -161,6 +163,7 @@ class Drill {
     facts_.ready_timeout_s = Seconds(settings_.ready_timeout).count();
     facts_.replay_steps = settings_.replay_steps;
     facts_.compares_outputs = settings_.compare_outputs != nullptr;
+    facts_.watches_memory = settings_.watch_memory;
   }
 
   ~Drill() {
@@ -190,6 +193,9 @@ class Drill {
     }
     if (facts_.compares_outputs && came_back()) {
       run_to_end();
+    }
+    if (facts_.watches_memory && came_back()) {
+      watch_memory();
     }
     if (settings_.keep) {
       facts_.kept.assign(scratch_.begin(), scratch_.end());
@@ -257,6 +263,12 @@ class Drill {
   void on_start(const events::Failed& event) { current_->error = event.message; }
   void on_start(const events::Exit& event) { current_->left_at = event.run_calls.value_or(0); }
   void on_start(const events::Finished& event) { current_->finished_at = event.run_calls.value_or(0); }
+
+  void on_start(const events::MemoryChanges& event) {
+    if (facts_.memory) {
+      facts_.memory->changes = event;
+    }
+  }
 
   void on_notice(const auto&, double) {}
   void on_notice(const events::StepReached& event, double) { note_step(event.step_s); }
@@ -495,12 +507,10 @@ class Drill {
   }
 
   /// From the beginning, in a directory that no start has used.
-  void run_undisturbed(ObservedStart& undisturbed, std::optional<std::uint64_t> save_at = {},
-                       std::optional<std::uint64_t> leave_at = {}) {
-    const std::string directory = scratch_name_ + "-undisturbed";
-    scratch_.insert(facts_.first.directory / directory);  // also if the run ends before it reports it
-    run_to_end_of(undisturbed, {.subdirectory = directory, .save_at = save_at, .leave_at = leave_at},
-                  settings_.command);
+  void run_undisturbed(ObservedStart& undisturbed, const std::string& name, core::DrillOrders orders = {}) {
+    orders.subdirectory = scratch_name_ + name;
+    scratch_.insert(facts_.first.directory / orders.subdirectory);  // also if the run ends before it reports it
+    run_to_end_of(undisturbed, orders, settings_.command);
   }
 
   /// Of a start that leaves by the drill's orders: the second one at its first step boundary.
@@ -580,7 +590,7 @@ class Drill {
     replay.steps = settings_.replay_steps;
     replay.ranks = settings_.replay_ranks;
     say(fmt::format("replay: an undisturbed run, from the beginning to step {}", replay.to_step()));
-    run_undisturbed(replay.undisturbed, replay.from_step, replay.to_step());
+    run_undisturbed(replay.undisturbed, "-undisturbed", {.save_at = replay.from_step, .leave_at = replay.to_step()});
     const fs::path same_step = checkpoint_of(replay.undisturbed, replay.from_step);
     if (facts_.interrupted || !replay.undisturbed.stopped_at() || same_step.empty()) {
       return;
@@ -619,10 +629,15 @@ class Drill {
     }
     settings_.put_outputs_aside();
     say("an undisturbed run, from the beginning to its end");
-    run_undisturbed(end.undisturbed);
+    run_undisturbed(end.undisturbed, "-undisturbed");
     if (!facts_.interrupted && end.undisturbed.finished_at) {
       end.files = settings_.compare_outputs();
     }
+  }
+
+  void watch_memory() {
+    say("a run from the beginning, with looks at the memory of rank 0 between its steps");
+    run_undisturbed(facts_.memory.emplace().start, "-memory", {.leave_at = kMemorySteps, .watch_memory = true});
   }
 
   DrillSettings settings_;

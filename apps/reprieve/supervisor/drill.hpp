@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "core/events.hpp"
 #include "supervisor/costs.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
@@ -161,6 +162,12 @@ struct EndFacts {
   std::vector<File> files;  ///< nothing unless both runs came to their end
 };
 
+/// A run whose steps were watched, of rank 0.
+struct MemoryFacts {
+  ObservedStart start;
+  std::optional<events::MemoryChanges> changes;
+};
+
 struct DrillFacts {
   std::vector<std::string> command;
   NoticeWay way = NoticeWay::command;
@@ -176,6 +183,8 @@ struct DrillFacts {
   std::optional<ReplayFacts> replay;        ///< nothing unless the restart resumed with the state that was saved
   bool compares_outputs = false;            ///< as the user asked for
   std::optional<EndFacts> to_end;           ///< as `replay`
+  bool watches_memory = false;              ///< as the user asked for
+  std::optional<MemoryFacts> memory;        ///< as `replay`
   std::vector<std::filesystem::path> kept;  ///< directories with the drill's checkpoints, where they were to be kept
 };
 
@@ -197,6 +206,7 @@ struct DrillSettings {
   std::uint64_t replay_steps = 0;           ///< to be compared with those of a run that is not disturbed; 0: none
   int replay_ranks = 0;                     ///< of the resumed run; 0: as many as the command says
   std::vector<std::string> replay_command;  ///< of the resumed run
+  bool watch_memory = false;                ///< what steps change, and no variable covers
   std::optional<std::filesystem::path> run_directory_parent;
   /// Puts the output files of the resumed run aside, and compares them with those of the undisturbed run. Empty: the
   /// program is not run to its end.
@@ -228,5 +238,7 @@ DrillVerdict verdict_of(const std::vector<Finding>& findings);
 std::vector<Finding> judge_replay(const ReplayFacts& facts);
 /// The same of its output files.
 std::vector<Finding> judge_outputs(const EndFacts& facts);
+/// Whether the variables are all that the steps change.
+std::vector<Finding> judge_memory(const MemoryFacts& facts);
 
 }  // namespace reprieve::supervisor

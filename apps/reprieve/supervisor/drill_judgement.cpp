@@ -62,6 +62,10 @@ class Judge {
       take(facts_.to_end ? std::optional(judge_outputs(*facts_.to_end)) : std::nullopt, "no_end",
            "no output was compared: that needs a restart with exactly the state that was saved");
     }
+    if (facts_.watches_memory) {
+      take(facts_.memory ? std::optional(judge_memory(*facts_.memory)) : std::nullopt, "no_memory",
+           "the memory was not looked at: that needs a restart with exactly the state that was saved");
+    }
     return std::move(findings_);
   }
 
@@ -640,6 +644,57 @@ std::vector<Finding> judge_outputs(const EndFacts& facts) {
                         fmt::format("the resumed run ended at step {}, and its output is that of an undisturbed run, "
                                     "byte for byte ({} compared)",
                                     *facts.resumed.finished_at, tool::count_text(facts.files.size(), "file")),
+                        ""});
+  }
+  return findings;
+}
+
+namespace {
+
+/// "counts (8192 bytes), 2 heap blocks of 80008 bytes each", the first ones.
+std::string list_of(const std::vector<events::MemoryChanges::Object>& objects) {
+  constexpr std::size_t kMost = 10;
+  std::vector<std::string> texts;
+  for (auto each = objects.begin(); each != objects.end();) {
+    const auto same = [&](const auto& other) { return other.name == each->name && other.bytes == each->bytes; };
+    const auto next = std::find_if_not(each, objects.end(), same);
+    const auto count = static_cast<std::uint64_t>(next - each);
+    texts.push_back(!each->name.empty() ? fmt::format("{} ({} bytes)", each->name, each->bytes)
+                    : count == 1        ? fmt::format("a heap block of {} bytes", each->bytes)
+                                        : fmt::format("{} heap blocks of {} bytes each", count, each->bytes));
+    each = next;
+  }
+  const std::size_t shown = std::min(kMost, texts.size());
+  const std::string more = texts.size() > shown ? fmt::format(", and {} more", texts.size() - shown) : "";
+  return fmt::format("{}{}", fmt::join(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(shown), ", "), more);
+}
+
+}  // namespace
+
+std::vector<Finding> judge_memory(const MemoryFacts& facts) {
+  if (!facts.changes) {
+    return {{Grade::unknown, "no_memory", "no look at the memory: the run made too few steps: " + end_of(facts.start),
+             "let the program make at least 6 steps"}};
+  }
+  const events::MemoryChanges& changes = *facts.changes;
+  std::vector<Finding> findings;
+  if (!changes.uncovered.empty()) {
+    findings.push_back({Grade::warning, "uncovered_memory",
+                        fmt::format("{} steps changed memory of rank 0 in which no registered variable lies: {}",
+                                    changes.steps, list_of(changes.uncovered)),
+                        "register what later steps or the output need; buffers that each step fills from the beginning "
+                        "need it not"});
+  }
+  if (!changes.unchanged.empty()) {
+    findings.push_back(
+        {Grade::warning, "unchanged_variables",
+         fmt::format("{} steps changed nothing in {}", changes.steps, fmt::join(changes.unchanged, ", ")),
+         "where the program swaps or moves its memory, register the address of the pointer"});
+  }
+  if (findings.empty()) {
+    findings.push_back({Grade::good, "memory",
+                        fmt::format("{} steps changed registered variables alone, of {} blocks and globals of rank 0",
+                                    changes.steps, changes.objects),
                         ""});
   }
   return findings;

@@ -352,7 +352,7 @@ class JobSupervisor {
             "warning",
             fmt::format("{} started the program and dies of the SIGTERM that Slurm sends to it as well: Slurm then "
                         "kills the ranks before all is saved. Let it end with `exec` and the program; in a shell "
-                        "in which more lines follow, write `trap : TERM` as the first line",
+                        "in which more lines follow, write `trap : TERM USR1 USR2` as the first line",
                         name));
       }
     }

@@ -15,11 +15,13 @@
 //   die_at_end=1   the last rank kills itself after finish(), in the first start only
 //   deaf=1         does not look at the environment
 //   series=FILE    rank 0 notes each step, and writes all at the end; with forgets=1 they are not in the state
-//   print=N        N more bytes of output in every step of rank 0
+//   hidden=1       each step changes a block and a global variable that are not in the state, and one variable never
+//   changes print=N        N more bytes of output in every step of rank 0
 
 #include <mpi.h>
 #include <signal.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -62,6 +64,8 @@ struct reprieve::Serializer<Mine> {
 
 namespace {
 
+std::array<double, 512> hidden_counts{};
+
 class Simulation {
  public:
   Simulation(std::filesystem::path directory, std::uint64_t step_ms, Faults faults)
@@ -83,6 +87,10 @@ class Simulation {
     state.add_per_rank("mine", mine_);
     if (faults_.contains("series") && !faults_.contains("forgets")) {
       state.add_per_rank("series", series_);
+    }
+    if (faults_.contains("hidden")) {
+      state.add_replicated("calm", calm_);
+      hidden_.resize(4000);
     }
     reprieve::TerminationConfig config;
     config.save_every_steps = number("save_every");
@@ -124,6 +132,10 @@ class Simulation {
     for (std::uint64_t& value : values_) {
       value = value * 6364136223846793005ULL + mine_.step;
     }
+    for (double& value : hidden_) {
+      value += 1;
+    }
+    hidden_counts[mine_.step % hidden_counts.size()] += hidden_.empty() ? 0 : 1;
     if (rank_ == size_ - 1) {
       suffer();
     }
@@ -176,6 +188,8 @@ class Simulation {
   Mine mine_;
   std::vector<std::uint64_t> values_;
   std::vector<std::uint64_t> series_;
+  std::vector<double> hidden_;
+  std::vector<double> calm_ = std::vector<double>(200, 1.0);
 };
 
 }  // namespace
