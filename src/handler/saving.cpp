@@ -407,12 +407,17 @@ ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
 }
 
 void PreemptionCheckpointHandler::Impl::leave() {
-  const ExitContext context = comm_.together([&] { return prepare_exit(); }, "preparing the exit");
+  const auto prepare = [&] {
+    ExitContext prepared = prepare_exit();
+    notices_.saved();
+    if (!config.return_when_saved) {
+      notices_.acknowledge();  // otherwise it stands until the handler ends, also for other handlers of this process
+    }
+    return prepared;
+  };
+  // Once any rank is in its exit function, a signal to any rank is a new notice.
+  const ExitContext context = comm_.together(prepare, "preparing the exit");
   watch_.reset();
-  notices_.saved();
-  if (!config.return_when_saved) {
-    notices_.acknowledge();  // otherwise it stands until the handler ends, also for other handlers of this process
-  }
   manager.impl().remove_local_left_overs();
   give_back_local_copies();
   core::failpoint("exit.saved");

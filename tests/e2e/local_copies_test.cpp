@@ -649,7 +649,8 @@ class LocalLosses : public LocalCopiesOnHosts {
   /// From the last step before the kill to the one at which the next start continues.
   [[nodiscard]] int loss(bool loses_a_host) {
     const auto job = start_steps();
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(4000, 6000)(random_)));
+    EXPECT_TRUE(wait_until([&] { return last_step(job->out()) > 0 || !job->running(); }, kHang));
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(3000, 5000)(random_)));
     job->send_to_ranks(SIGKILL);
     EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
     const int reached = last_step(job->out());
