@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <ostream>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -234,10 +236,24 @@ std::string difference_of(const fs::path& undisturbed, const fs::path& resumed) 
       fs::file_size(undisturbed), fs::file_size(resumed), bytes, line, resumed.string());
 }
 
-std::vector<supervisor::EndFacts::File> compare_outputs(const std::vector<std::string>& files) {
+/// By a command of the user's, which gets both names and writes to standard error.
+std::string difference_by(const std::string& command, const fs::path& undisturbed, const fs::path& resumed) {
+  supervisor::Command compare({"sh", "-c", command + " \"$@\" >&2", "sh", undisturbed, resumed}, {});
+  while (!compare.code()) {
+    supervisor::reap();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return *compare.code() == 0 ? ""
+                              : fmt::format("`{} {} {}` ended with exit code {}", command, undisturbed.string(),
+                                            resumed.string(), *compare.code());
+}
+
+std::vector<supervisor::EndFacts::File> compare_outputs(const std::vector<std::string>& files,
+                                                        const std::string& command) {
   std::vector<supervisor::EndFacts::File> compared;
   for (const std::string& file : files) {
-    compared.push_back({file, difference_of(file, aside(file))});
+    compared.push_back(
+        {file, command.empty() ? difference_of(file, aside(file)) : difference_by(command, file, aside(file))});
     if (compared.back().difference.empty()) {
       fs::remove(aside(file));
     }
@@ -269,7 +285,8 @@ generator, a counter): --replay N starts it twice more, once undisturbed from th
 resumed, and compares the states there. Use it before the first long job, and after each change of the state.
 
 What the program writes is not compared: a histogram that is not registered is in no checkpoint. --to-end --compare FILE...
-lets the preempted run and an undisturbed one come to their ends, and compares the files that they have made, byte by byte.
+lets the preempted run and an undisturbed one come to their ends, and compares the files that they have made, byte by byte,
+or by a command that knows the format and a tolerance: --compare-with "h5diff --relative=1e-9".
 
 --memory looks for what was forgotten: it lists the heap blocks (from 1 KiB) and global variables of rank 0 that steps change
 and in which no registered variable lies, and the variables that no step changes. It needs no other build of the program.
@@ -297,6 +314,7 @@ struct Options {
   std::vector<std::string> ignore;
   bool to_end = false;
   std::vector<std::string> outputs;
+  std::string compare_command;
   std::string run_directory;
   bool json = false;
 };
@@ -338,6 +356,11 @@ void define(CLI::App& command, Options& options) {
                     ->delimiter(',')
                     ->type_name("FILE")
                     ->needs(to_end));
+  command
+      .add_option("--compare-with", options.compare_command,
+                  "Compare by this command, which gets both names: 0 means equal; without it, byte by byte")
+      ->type_name("COMMAND")
+      ->needs(to_end);
   command.add_flag("--memory", settings.watch_memory,
                    "List the memory of rank 0 that steps change and that no registered variable covers");
   command.add_option("--ignore", options.ignore, "Variables that may differ where states are compared")->delimiter(',');
@@ -385,7 +408,7 @@ supervisor::DrillSettings settings_of(const Options& options) {
   if (options.to_end) {
     check_outputs_are_new(options.outputs);
     settings.put_outputs_aside = [&] { put_aside(options.outputs); };
-    settings.compare_outputs = [&] { return compare_outputs(options.outputs); };
+    settings.compare_outputs = [&] { return compare_outputs(options.outputs, options.compare_command); };
   }
   settings.compare = [&](const auto& a, const auto& b) { return compare_states(a, b, options.ignore); };
   settings.say = [](const std::string& text) { std::cerr << "[drill] " << printable(text) << std::endl; };

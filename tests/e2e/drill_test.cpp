@@ -180,11 +180,17 @@ TEST_F(DrillLoss, OutputThatIsNotInTheState) {
   EXPECT_EQ(result.grade("resumed"), "good");
   EXPECT_FALSE(result.report["to_end"]["files"][0]["equal"]);
   EXPECT_TRUE(std::filesystem::exists(directory_ / "series.txt.resumed"));
+  std::filesystem::remove(directory_ / "series.txt");
+  std::filesystem::remove(directory_ / "series.txt.resumed");
+  const Result meant =
+      drill(joined(options, {"--compare-with", "test -s"}), short_simulation({"series=series.txt", "forgets=1"}));
+  expect_problem(meant, "output_differs", "register what the program gathers");
+  EXPECT_THAT(meant.finding("output_differs").value("text", ""), HasSubstr("test -s series.txt series.txt.resumed"));
 }
 
 TEST_F(DrillTest, OutputThatIsInTheState) {
-  const Result result =
-      drill({"--after-steps", "5", "--to-end", "--compare", "series.txt"}, short_simulation({"series=series.txt"}));
+  const Result result = drill({"--after-steps", "5", "--to-end", "--compare", "series.txt", "--compare-with", "cmp"},
+                              short_simulation({"series=series.txt"}));
   EXPECT_EQ(result.code, 0) << result.all();
   EXPECT_EQ(result.grade("output"), "good") << result.all();
   EXPECT_FALSE(std::filesystem::exists(directory_ / "series.txt.resumed"));

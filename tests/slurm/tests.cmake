@@ -37,3 +37,8 @@ reprieve_add_slurm_tests(requeue_exit */RequeueExit.* nobody)
 reprieve_add_slurm_tests(no_user_signal */NoUserSignal.* nobody)
 reprieve_add_slurm_tests(new_user */NewUser.* nobody)
 reprieve_add_slurm_tests(drill SlurmDrill.* nobody)
+
+# The table of slurm/README.md, 126 jobs: six minutes, so not with all other tests. ctest -C long -L long
+add_test(NAME slurm.long.ways COMMAND slurm_tests --gtest_filter=WaysAndEnds.* CONFIGURATIONS long)
+set_tests_properties(slurm.long.ways PROPERTIES
+  LABELS long TIMEOUT 1200 RESOURCE_LOCK slurm SKIP_RETURN_CODE 77 ENVIRONMENT "SLURM_TEST_USER=root")

@@ -78,7 +78,7 @@ End signal_to_steps(const std::string& signal, Words expected) {
 
 const std::vector<End> kCommands{
     {"`scontrol requeue`", {}, {"scontrol", "requeue"}, {"back", "back", "lost", "back", "back", "back", "back"}},
-    {"`scancel`", {}, {"scancel"}, {"saved", "saved", "lost", "saved", "saved", "lost", "saved"}},
+    {"`scancel`", {}, {"scancel"}, {"saved", "saved", "lost", "saved", "saved", "lost", "lost"}},
     {"`scancel --batch --signal=URG`",
      {},
      {"scancel", "--batch", "--signal=URG"},

@@ -641,8 +641,8 @@ std::vector<Finding> judge_outputs(const EndFacts& facts) {
   }
   if (findings.empty()) {
     findings.push_back({Grade::good, "output",
-                        fmt::format("the resumed run ended at step {}, and its output is that of an undisturbed run, "
-                                    "byte for byte ({} compared)",
+                        fmt::format("the resumed run ended at step {}, and its output is that of an undisturbed run "
+                                    "({} compared)",
                                     *facts.resumed.finished_at, tool::count_text(facts.files.size(), "file")),
                         ""});
   }
