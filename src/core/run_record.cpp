@@ -107,9 +107,10 @@ std::optional<DrillOrders> parse_drill_orders(const std::string& text) {
 }
 
 std::string to_text(const DrillOrders& orders) {
-  nlohmann::json json{{"subdirectory", orders.subdirectory},
-                      {"leave_at_once", orders.leave_at_once},
-                      {"watch_memory", orders.watch_memory}};
+  nlohmann::json json{{"subdirectory", orders.subdirectory}, {"leave_at_once", orders.leave_at_once}};
+  if (orders.watch_memory) {
+    json["watch_memory"] = true;
+  }
   put_step(json, "save_at", orders.save_at);
   put_step(json, "leave_at", orders.leave_at);
   return json.dump();

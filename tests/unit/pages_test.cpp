@@ -335,6 +335,8 @@ const std::map<std::string, std::set<std::string>> kExceptions{
     {"src/core/failpoint.cpp", {"ofstream"}},
     // /proc/<process>/fd/<number>: memory that another process shares.
     {"src/core/memory.cpp", {"::open("}},
+    // /proc/self/mem, and the files that this process runs. They are read alone.
+    {"src/handler/memory_watch.cpp", {"::open("}},
     // /proc/self/fd/<number>: a file that this process has open.
     {"src/storage/bytes/posix_file.cpp", {"::open("}},
     // A file in memory, by /proc/self/fd/<number>.
