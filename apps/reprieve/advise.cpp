@@ -109,7 +109,8 @@ std::optional<TwoLevelAdvice> advise_two_levels(const Advice& known) {
 
 /// The handler trains on after the first save if there is room for more (handler/save_policy.hpp).
 double two_saves_need(double wait_s, double save_s) {
-  const double fixed = Seconds(TerminationConfig().grace_margin + cluster::kCheckInterval).count();
+  constexpr std::chrono::seconds kMargin{1};  // without the end of mpirun
+  const double fixed = Seconds(kMargin + cluster::kCheckInterval).count();
   return (wait_s + save_s) + (fixed + save_s + 3 * wait_s);
 }
 

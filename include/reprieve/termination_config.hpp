@@ -153,8 +153,9 @@ struct TerminationConfig {
   std::chrono::milliseconds peer_timeout{1'800'000};
   /// How long a rank whose step failed waits until the others know its error.
   std::chrono::milliseconds error_timeout{60'000};
-  /// Safety margin between the expected end of the last save and the deadline.
-  std::chrono::milliseconds grace_margin{1000};
+  /// Safety margin between the expected end of the last save and the deadline. Open: 3 s where mpirun started the
+  /// ranks, which ends up to 2 s after them; else 1 s.
+  std::optional<std::chrono::milliseconds> grace_margin;
   /// What to do when an error never reaches the peers. Empty: `abort_job`.
   AbortFn abort_fn;
 };

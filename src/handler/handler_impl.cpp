@@ -67,7 +67,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       dry_run_(manager.impl().drill, log_),
       news_(manager.impl().drill.has_value(), log_),
       notices_(comm_, handler::sources_of(comm_, config, runtime_info_, manager.directory())),
-      policy_({config.save_every_steps, config.grace_margin}),
+      policy_({config.save_every_steps, *config.grace_margin}),
       saver_(comm_, manager, config.save_fn && config.save_fn_mode == SaveFnMode::instead,
              [this](const SaveReport& report) { note_commit(report); }),
       channel_(comm_),

@@ -83,6 +83,8 @@ RuntimeInfo find_runtime_info(cluster::Communicator& comm, TerminationConfig& co
       },
       "finding out where the job runs");
   const bool grace_was_asked_for = config.grace_period.has_value();
+  const bool by_mpirun = core::environment_variable("OMPI_COMM_WORLD_SIZE").has_value();
+  config.grace_margin = config.grace_margin.value_or(std::chrono::seconds(by_mpirun ? 3 : 1));
   config = filled_in(std::move(config), where);
   config.metadata = metadata;
   core::log::debug("platform: {} ({}), device: {}", to_string(where.platform), where.evidence, to_string(where.device));

@@ -439,11 +439,11 @@ void PreemptionCheckpointHandler::Impl::leave() {
 void PreemptionCheckpointHandler::Impl::warn_if_save_does_not_fit(std::chrono::duration<double> save_time,
                                                                   const char* when) const {
   const auto grace = *config.grace_period;
-  if (grace.count() > 0 && !handler::save_fits(grace, save_time, config.grace_margin)) {
+  if (grace.count() > 0 && !handler::save_fits(grace, save_time, *config.grace_margin)) {
     core::log::warning(
         "the grace period of {:.3g} s is too short: {} took {:.3g} s, and {:.3g} s are to be left over; ask for a "
         "longer grace period, or save less",
-        Seconds(grace).count(), when, save_time.count(), Seconds(config.grace_margin).count());
+        Seconds(grace).count(), when, save_time.count(), Seconds(*config.grace_margin).count());
   }
 }
 

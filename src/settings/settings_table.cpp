@@ -150,8 +150,10 @@ core::Table<TerminationConfig> termination_settings() {
                        "how long a rank waits for the others at a step boundary"),
       duration<Second>("error_timeout_s", &C::error_timeout, {0, kYear},
                        "how long a rank whose step failed waits for the others to hear of it"),
-      duration<Second>("grace_margin_s", &C::grace_margin, {0, kYear},
-                       "safety margin between the expected end of the last save and the kill"),
+      core::optional(&C::grace_margin,
+                     duration<Second>("grace_margin_s", &Milliseconds::value, {0, kYear},
+                                      "safety margin between the expected end of the last save and the kill"),
+                     "3 where mpirun started the ranks, else 1"),
   };
 }
 
