@@ -9,11 +9,11 @@ if(mpi_sources)
   foreach(ranks 1 2 3 4 8)
     set(quick)
     set(filter *)
-    if(ranks EQUAL 8)  # what depends on the number of ranks: layouts, exchanges, agreement, partners
+    if(ranks GREATER 3)  # what depends on the number of ranks: layouts, exchanges, agreement, partners
       set(filter *Storage*:*Communicator*:*Restore*:SharedElements*:OrderTest*:*Layout*:LocalPartners*:HandlersOfParts*:*Rounds*:*Writers*)
     elseif(ranks EQUAL 2)
       set(quick quick few)
-    elseif(ranks LESS 4)
+    else()
       set(quick quick)
     endif()
     reprieve_add_mpi_test(NAME mpi_tests.${ranks}_ranks RANKS ${ranks} LABELS mpi ${quick}

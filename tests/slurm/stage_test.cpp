@@ -258,14 +258,13 @@ std::vector<TrainingJob> play(Stage& stage, const Cell& cell) {
   return {job};
 }
 
-std::vector<Scenario> scenarios_of(const std::vector<Cause>& causes, const std::vector<int>& times) {
+/// Twice in a row.
+std::vector<Scenario> scenarios_of(const std::vector<Cause>& causes) {
   std::vector<Scenario> scenarios;
   for (const Cause cause : causes) {
-    for (const int each : times) {
-      for (const auto* launcher : {"srun", "mpirun"}) {
-        const Cell cell{launcher, cause, each};
-        scenarios.push_back({name_of(cell), [cell](Stage& stage) { return play(stage, cell); }});
-      }
+    for (const auto* launcher : {"srun", "mpirun"}) {
+      const Cell cell{launcher, cause, 2};
+      scenarios.push_back({name_of(cell), [cell](Stage& stage) { return play(stage, cell); }});
     }
   }
   return scenarios;
@@ -279,18 +278,16 @@ SlurmOptions options_for(std::size_t jobs) {
 }
 
 struct ByAnotherJob {
-  static std::vector<Scenario> scenarios() { return scenarios_of({Cause::grace, Cause::no_grace}, {1, 2}); }
+  static std::vector<Scenario> scenarios() { return scenarios_of({Cause::grace, Cause::no_grace}); }
   static SlurmOptions options() { return options_for(scenarios().size()); }
 };
 struct ByAnotherJobAtStart {
-  // Twice alone: a job that is to be preempted once would have to end before the second time, thus before the start.
-  static std::vector<Scenario> scenarios() { return scenarios_of({Cause::grace_at_start}, {2}); }
+  static std::vector<Scenario> scenarios() { return scenarios_of({Cause::grace_at_start}); }
   static SlurmOptions options() { return options_for(scenarios().size()); }
 };
 struct ByCommand {
   static std::vector<Scenario> scenarios() {
-    return scenarios_of({Cause::time_limit, Cause::cancel, Cause::requeue, Cause::user_signal, Cause::at_start},
-                        {1, 2});
+    return scenarios_of({Cause::time_limit, Cause::cancel, Cause::requeue, Cause::user_signal, Cause::at_start});
   }
   static SlurmOptions options() { return options_for(scenarios().size()); }
 };
