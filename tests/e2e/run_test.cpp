@@ -101,8 +101,8 @@ class RunTest : public ::testing::Test {
   }
 
   /// Expects that the run saved itself: code 42, a checkpoint, and a record that says so.
-  void expect_saved(SupervisedMpirun& run) const {
-    expect_end(run, 42);
+  void expect_saved(SupervisedMpirun& run, int code = 42) const {
+    expect_end(run, code);
     ASSERT_EQ(run.events("exit").size(), 1U) << run.all_output();
     EXPECT_TRUE(std::filesystem::exists(run.events("exit").back()["checkpoint"].get<std::string>()));
     ASSERT_EQ(run.events("end").size(), 1U) << run.all_output();
@@ -163,11 +163,46 @@ INSTANTIATE_TEST_SUITE_P(Signals, RunNoticeBySignal,
                          ::testing::Values(SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG, SIGXCPU, SIGALRM),
                          [](const auto& test) { return std::string(::sigabbrev_np(test.param)); });
 
-TEST_F(RunNotice, BySigtermToTheProcessGroup) {
-  const auto run = start_and_wait({.steps = kEndless});
-  run->send_to_group(SIGTERM);
-  expect_saved(*run);
+/// What a scheduler's manual says that it does: the variable of its jobs, its signal, the receivers, and the exit code
+/// for which it starts the job again.
+struct SchedulerEnd {
+  std::string name;
+  std::string variable;
+  int signal;
+  enum class To { process, group, ranks } to;
+  int code;
+};
+
+class RunNoticeByScheduler : public RunTest, public ::testing::WithParamInterface<SchedulerEnd> {};
+
+TEST_P(RunNoticeByScheduler, SavesAndEndsWithItsCode) {
+  const SchedulerEnd& end = GetParam();
+  // The ranks alone have the variable: mpirun would load libraries of Flux.
+  const auto run = start_and_wait({.steps = kEndless, .mpirun_options = {"-x", end.variable + "=7"}});
+  switch (end.to) {
+    case SchedulerEnd::To::process:
+      run->send(end.signal);
+      break;
+    case SchedulerEnd::To::group:
+      run->send_to_group(end.signal);
+      break;
+    case SchedulerEnd::To::ranks:
+      run->send_to_ranks(end.signal);
+  }
+  expect_saved(*run, end.code);
 }
+INSTANTIATE_TEST_SUITE_P(
+    Of, RunNoticeByScheduler,
+    ::testing::Values(SchedulerEnd{"HtcondorVacate", "_CONDOR_SCRATCH_DIR", SIGTERM, SchedulerEnd::To::process, 85},
+                      SchedulerEnd{"OarCheckpoint", "OAR_JOB_ID", SIGUSR2, SchedulerEnd::To::group, 99},
+                      SchedulerEnd{"FluxSignal", "FLUX_JOB_ID", SIGUSR1, SchedulerEnd::To::ranks, 42},
+                      SchedulerEnd{"FluxTimeLimit", "FLUX_JOB_ID", SIGALRM, SchedulerEnd::To::ranks, 42},
+                      SchedulerEnd{"AwsBatchTerminate", "AWS_BATCH_JOB_ID", SIGTERM, SchedulerEnd::To::process, 42},
+                      SchedulerEnd{"GridEngineNotify", "SGE_O_HOST", SIGUSR2, SchedulerEnd::To::group, 99},
+                      SchedulerEnd{"LsfKill", "LSB_JOBID", SIGINT, SchedulerEnd::To::group, 42},
+                      SchedulerEnd{"LsfCpuLimit", "LSB_JOBID", SIGXCPU, SchedulerEnd::To::ranks, 42},
+                      SchedulerEnd{"PbsDelete", "PBS_JOBID", SIGTERM, SchedulerEnd::To::group, 42}),
+    [](const auto& test) { return test.param.name; });
 
 TEST_F(RunNotice, BySigtermToEveryProcess) {
   // As a scheduler does that kills by process tree: the launcher gets it as well.
