@@ -484,14 +484,10 @@ std::optional<Directory> Directory::find_directory(const std::string& name) cons
 }
 
 Directory Directory::make_directory(const std::string& name, mode_t mode) const {
-  check_name(name);
-  if (::mkdirat(descriptor(), name.c_str(), mode) != 0) {
-    throw storage_error("make directory", path_ / name, errno);
-  }
-  if (auto made = open_made(*this, name, mode)) {
+  if (auto made = make_directory_if_free(name, mode)) {
     return std::move(*made);
   }
-  throw storage_error("make directory", path_ / name, ENOENT);
+  throw storage_error("make directory", path_ / name, contains(name) ? EEXIST : ENOENT);
 }
 
 std::optional<Directory> Directory::make_directory_if_free(const std::string& name, mode_t mode) const {
