@@ -139,7 +139,11 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
     verdict = agreement_.fail(error_limit());
   } catch (const UnresponsiveError& unresponsive) {
     ended = true;
-    report_stuck_peers(failure, unresponsive.what());
+    core::log::error("{}", failure.message);
+    core::log::error(
+        "the other ranks did not come to hear of this error ({}): they may wait for this rank in a collective call of "
+        "the application; ending the job",
+        unresponsive.what());
     config.abort_fn(comm_.handle(), 1);
     std::rethrow_exception(error);
   }
@@ -166,16 +170,6 @@ void PreemptionCheckpointHandler::Impl::fail_quietly(const std::string& message)
   } catch (const std::exception& error) {
     core::log::debug("{}", error.what());
   }
-}
-
-void PreemptionCheckpointHandler::Impl::report_stuck_peers(const core::Failure& failure,
-                                                           const std::string& why) const noexcept {
-  core::log::error("{}", failure.message);
-  core::log::error(
-      "the other ranks did not come to hear of this error ({}): they may wait for this rank in a collective call of "
-      "the "
-      "application; ending the job",
-      why);
 }
 
 }  // namespace reprieve

@@ -65,7 +65,6 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       runtime_info_(handler::find_runtime_info(comm_, config, manager.options().read_environment)),
       log_(manager.impl()),
       dry_run_(manager.impl().drill, log_),
-      news_(manager.impl().drill.has_value(), log_),
       notices_(comm_, handler::sources_of(comm_, config, runtime_info_, manager.directory())),
       policy_({config.save_every_steps, config.grace_margin}),
       saver_(comm_, manager, config.save_fn && config.save_fn_mode == SaveFnMode::instead,
@@ -261,7 +260,7 @@ void PreemptionCheckpointHandler::Impl::note_step_time(const cluster::Verdict& v
   }
   longest_step_ = std::max(longest_step_, verdict.step_time);
   longest_known_step_ = std::max(longest_known_step_, verdict.step_time);
-  news_.tell(run_calls, verdict.step_time);
+  log_.step(run_calls, verdict.step_time);
 }
 
 /// Before a boundary is counted, so that the round stops this rank there. The thread looks only now and then.
@@ -306,7 +305,7 @@ void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
     wake_at(local_copy_time_ + manager.options().local_every);
   }
   if (comm_.is_chief()) {
-    wake_at(news_.next());
+    wake_at(log_.next_step());
   }
   if (policy_.trains_on() && notice && notice->deadline && policy_.has_verdict()) {
     const auto lead = std::chrono::duration_cast<Clock::duration>(handler::final_save_lead(policy_.grace()));

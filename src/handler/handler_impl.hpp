@@ -25,7 +25,6 @@
 #include "handler/runtime_info.hpp"
 #include "handler/save_policy.hpp"
 #include "handler/saving.hpp"
-#include "handler/step_reporter.hpp"
 #include "manager/manager_impl.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
 #include "reprieve/termination_config.hpp"
@@ -193,9 +192,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void take_local_copy();
   void advance_local_copy();
   void watch_over_local_copies();
-  void hold_emergency_save(bool holds) noexcept;
-  void end_emergency_save() noexcept;
-  void give_back_local_copies();
+  void save_in_time(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args, const char* message = "");
   void commit();
   template <class Save>
   void or_put_off(SaveReason::Kind reason, Save && save);
@@ -226,7 +223,6 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   [[noreturn]] void hear_error_of_own(int origin_rank, const core::Failure& mine, const std::exception_ptr& error);
   void announce_failure();
   [[nodiscard]] std::chrono::milliseconds error_limit() const;
-  void report_stuck_peers(const core::Failure& failure, const std::string& why) const noexcept;
   [[nodiscard]] bool ranks_are_missing() const;
 
   std::shared_ptr<const void> state_use_;  ///< nothing more can be registered
@@ -234,7 +230,6 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   const handler::RuntimeInfo runtime_info_;
   handler::RunLog log_;
   handler::DryRun dry_run_;
-  handler::StepReporter news_;
   handler::Notices notices_;
   handler::SavePolicy policy_;
   handler::Saver saver_;
