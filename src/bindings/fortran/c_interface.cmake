@@ -13,7 +13,7 @@ set(calls
   add_constant add_constant_integer add_constant_real add_constant_file
   config_load_file config_load_json config_set config_apply_environment config_set_exit
   handler_finish step_begin step_end save_if_preempted scope_end fail begin_phase request_checkpoint
-  manager_save manager_save_in_background manager_finish_background_save manager_restore)
+  manager_close manager_save manager_save_in_background manager_finish_background_save manager_restore)
 
 include(${CMAKE_CURRENT_LIST_DIR}/../c_headers.cmake)
 list(TRANSFORM structs REPLACE "struct reprieve_([a-z_]+) .*" "\\1" OUTPUT_VARIABLE struct_names)
@@ -29,10 +29,10 @@ set(types
   "u?int64_t\\*" "integer(c_int64_t), intent(inout)"
   "size_t\\*" "integer(c_size_t), intent(inout)"
   "const int64_t\\*" "integer(c_int64_t), dimension(*), intent(in)"
+  "const ptrdiff_t\\*" "integer(c_ptrdiff_t), dimension(*), intent(in)"
   "const char\\*" "character(kind=c_char), dimension(*), intent(in)"
   "const char\\* const\\*" "type(c_ptr), dimension(*), intent(in)"
   "const CFI_cdesc_t\\*" "type(*), dimension(..), target, intent(inout)"
-  "const reprieve_array\\*" "type(reprieve_array), intent(in)"
   "reprieve_(${struct_names})\\*" "type(c_\\2), intent(inout)"
   "reprieve_[a-z_]+_fn" "type(c_funptr), value"
   "(const )?(reprieve_[a-z_]+|void)\\*" "type(c_ptr), value"
@@ -133,10 +133,10 @@ foreach(struct IN LISTS structs)
   string(APPEND c_structs "  end type\n")
 endforeach()
 
-# Communicators and strides are for C alone: descriptors.c passes them on.
+# Communicators are for C alone: descriptors.c passes them on.
 set(c_functions "")
 foreach(function IN LISTS functions)
-  if(function MATCHES "MPI_Comm|ptrdiff_t")
+  if(function MATCHES "MPI_Comm")
     continue()
   endif()
   string(REGEX MATCH "^(.*) reprieve_([a-z_]+)\\((.*)\\)@$" function "${function}")

@@ -96,7 +96,7 @@ module reprieve_loop
     generic :: open => manager_open_f08
 #endif
     generic :: open => manager_open_integer
-    procedure :: close => manager_close
+    procedure :: close => manager_close  !< collective
     procedure, private :: manager_save_i4, manager_save_i8, manager_save_in_background_i4, manager_save_in_background_i8
     generic :: save => manager_save_i4, manager_save_i8  !< save(number); collective
     !> save_in_background(number) copies the state and returns; a thread writes the copy. It becomes a checkpoint in
@@ -332,13 +332,6 @@ contains
     call self%manager_open_integer(comm%mpi_val, state, directory, config, ierr)
   end subroutine
 #endif
-
-  !> Collective.
-  subroutine manager_close(self, ierr)
-    class(reprieve_manager), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_manager_close(self%handle), ierr)
-  end subroutine
 
   !> The same with a number that follows all that are in the directory: the steps of the handler that uses this manager if
   !> they do, else one more than the greatest. Collective.
