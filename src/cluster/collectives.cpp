@@ -68,19 +68,16 @@ void Communicator::transfer(std::unique_ptr<PartBuffers>& buffers, std::string_v
   }
 }
 
-void Communicator::broadcast_pieces(std::unique_ptr<Bytes>& buffer, int root, std::string_view what) {
-  try {
-    for (std::size_t done = 0; done < buffer->size();) {
-      const std::size_t size = std::min(piece_bytes_, buffer->size() - done);
-      MPI_Request request = MPI_REQUEST_NULL;
-      check_mpi(MPI_Ibcast(buffer->data() + done, static_cast<int>(size), MPI_BYTE, root, comm_, &request),
-                "MPI_Ibcast");
-      wait(request, what);
-      done += size;
+/// Calls @p send(first byte, size) for pieces of @p total bytes, with an entry check between two of them.
+template <class Send>
+void Communicator::in_pieces(std::uint64_t total, std::string_view what, Send&& send) {
+  for (std::uint64_t done = 0; done < total;) {
+    if (done > 0) {
+      check_entry(Kind::broadcast, 0, {}, what);
     }
-  } catch (...) {
-    static_cast<void>(buffer.release());
-    throw;
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, total - done));
+    send(static_cast<std::size_t>(done), static_cast<int>(size));
+    done += size;
   }
 }
 
@@ -96,7 +93,16 @@ void Communicator::broadcast(Bytes& bytes, int root, std::string_view what) {
                 }
               }),
               what);
-  broadcast_pieces(buffer, root, what);
+  try {
+    in_pieces(size, what, [&](std::size_t first, int piece) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check_mpi(MPI_Ibcast(buffer->data() + first, piece, MPI_BYTE, root, comm_, &request), "MPI_Ibcast");
+      wait(request, what);
+    });
+  } catch (...) {
+    static_cast<void>(buffer.release());  // MPI may still read and write there
+    throw;
+  }
   bytes = std::move(*buffer);
 }
 
@@ -244,19 +250,6 @@ struct Communicator::CommonMemory {
     return shared ? shared->bytes().data() : std::as_writable_bytes(std::span(own)).data();
   }
 };
-
-/// Calls @p send(first byte, size) for pieces of @p total bytes, with an entry check between two of them.
-template <class Send>
-void Communicator::in_pieces(std::uint64_t total, std::string_view what, Send&& send) {
-  for (std::uint64_t done = 0; done < total;) {
-    if (done > 0) {
-      check_entry(Kind::broadcast, 0, {}, what);
-    }
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, total - done));
-    send(static_cast<std::size_t>(done), static_cast<int>(size));
-    done += size;
-  }
-}
 
 const Communicator::Nodes& Communicator::nodes(std::string_view what) {
   if (nodes_) {

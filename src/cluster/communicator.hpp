@@ -243,8 +243,7 @@ class Communicator {
     std::vector<Stream> receives;
     std::vector<MPI_Request> requests;
   };
-  struct Unconnected {};
-  Communicator(Unconnected, std::chrono::milliseconds timeout) noexcept;
+  explicit Communicator(std::chrono::milliseconds timeout) noexcept : timeout_(timeout) {}
 
   void connect(MPI_Comm parent);
   void prepare();
@@ -287,7 +286,6 @@ class Communicator {
   // collectives.cpp
   /// Sends and receives whole streams, piece by piece. @p buffers  own their memory, and are left to MPI if it fails
   void transfer(std::unique_ptr<PartBuffers>& buffers, std::string_view what);
-  void broadcast_pieces(std::unique_ptr<Bytes>& buffer, int root, std::string_view what);
   [[nodiscard]] std::vector<Stream> streams_of(Parts& parts) const;
   const Nodes& nodes(std::string_view what);
   template <class Send>
