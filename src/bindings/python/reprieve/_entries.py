@@ -507,8 +507,8 @@ class BytesEntry(Entry):
             present.load(value)
         elif isinstance(present, Pickled):
             present.value = value
-        elif _records.generator_state(present) is not None:
-            _records.set_generator_state(present, value)
+        elif (functions := _records.state_functions(present)) is not None:
+            functions[1](value)
         elif isinstance(present, bytearray) or isinstance(present, list) and isinstance(value, list):
             present[:] = value
         else:
