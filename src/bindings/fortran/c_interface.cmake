@@ -15,6 +15,9 @@ set(calls
   handler_finish step_begin step_end save_if_preempted scope_end fail begin_phase request_checkpoint
   manager_close manager_save manager_save_in_background manager_finish_background_save manager_restore)
 
+# What becomes a logical function that also returns what C wrote to its last argument, if somebody wants it.
+set(questions restored_from already_finished last_save manager_restore_latest manager_latest)
+
 include(${CMAKE_CURRENT_LIST_DIR}/../c_headers.cmake)
 list(TRANSFORM structs REPLACE "struct reprieve_([a-z_]+) .*" "\\1" OUTPUT_VARIABLE struct_names)
 list(JOIN struct_names "|" struct_names)
@@ -108,6 +111,35 @@ function(add_call name arguments)
   set(${class}_calls "${${class}_calls}" PARENT_SCOPE)
 endfunction()
 
+# The same of the list of questions.
+function(add_question name arguments)
+  list(POP_FRONT arguments handle flag result)
+  string(REGEX MATCH "^(const )?reprieve_([a-z]+)" handle "${handle}")
+  set(intent inout)
+  if(CMAKE_MATCH_1)
+    set(intent in)
+  endif()
+  set(class ${CMAKE_MATCH_2})
+  string(REGEX MATCH "^(reprieve_|u)([a-z0-9_]+)\\* ([a-z_]+)$" result "${result}")
+  set(dummy ${CMAKE_MATCH_3})
+  if(CMAKE_MATCH_1 STREQUAL "u")
+    set(kind "integer(int64)")
+    set(c "integer(c_int64_t) :: c\n    c = 0")
+    set(value c)
+  else()
+    set(kind "type(reprieve_${CMAKE_MATCH_2})")
+    set(c "type(c_${CMAKE_MATCH_2}) :: c")
+    set(value "${dummy}_of(c)")
+  endif()
+  string(APPEND ${class}_calls "  logical function ${name}(self, ${dummy}, ierr)\n"
+    "    class(reprieve_${class}), intent(${intent}) :: self\n"
+    "    ${kind}, intent(out), optional :: ${dummy}\n    integer, intent(out), optional :: ierr\n"
+    "    integer(c_int) :: answer\n    integer :: status\n    ${c}\n    answer = 0\n"
+    "    status = c_${name}(self%handle, answer, c)\n    ${name} = answer == 1\n"
+    "    if (present(${dummy})) ${dummy} = ${value}\n    call reprieve_finish(status, ierr)\n  end function\n\n")
+  set(${class}_calls "${${class}_calls}" PARENT_SCOPE)
+endfunction()
+
 # The types of array elements are named in C alone: Fortran knows them from the variables.
 string(REGEX REPLACE "enum reprieve_type {[^}]*}" "" enums "${text}")
 string(REGEX MATCHALL "REPRIEVE_[A-Z_]+ = [0-9]+" constants "${enums}")
@@ -153,6 +185,8 @@ foreach(function IN LISTS functions)
   string(REGEX REPLACE ", " ";" arguments "${arguments}")
   if(name IN_LIST calls)
     add_call(${name} "${arguments}")
+  elseif(name IN_LIST questions)
+    add_question(${name} "${arguments}")
   endif()
   set(names "")
   set(declarations "")

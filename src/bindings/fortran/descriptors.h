@@ -9,8 +9,8 @@
 
 enum { REPRIEVE_MAX_DIMENSIONS = CFI_MAX_RANK + 1 }; /* one more for the characters of a text */
 
-/* An array of Fortran as reprieve.h wants it: C order, so the dimensions are those of Fortran in reverse. The module has
- * the same type. */
+/* An array of Fortran as reprieve.h wants it: C order, so the dimensions are those of Fortran in reverse. The module
+ * has the same type. */
 typedef struct reprieve_array {
   void* data;
   int64_t element_bytes;
