@@ -28,6 +28,8 @@ constexpr milliseconds kLookWhileTrainingOn{1000};
 /// Before rank 0 asks once more whether the save in the background is written everywhere.
 constexpr milliseconds kAskForCommitAgain{50};
 
+constexpr const char* kChoosing = "choosing how the ranks agree";
+
 void check_same_ranks(MPI_Comm comm, const CheckpointManager& manager) {
   int size = 0;
   cluster::check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
@@ -54,6 +56,21 @@ TerminationConfig agreed_config(MPI_Comm comm, const CheckpointManager& manager,
   return std::move(settings.termination);
 }
 
+/// Whether the ranks agree by threads. Who wants a check at every boundary gets that. Collective.
+/// @throws ConfigError, on all ranks, if threads are asked for and MPI does not allow them
+bool threads_are_wanted(cluster::Communicator& comm, const TerminationConfig& config) {
+  if (config.agreement == Agreement::boundaries) {
+    return false;
+  }
+  const bool possible = comm.max(cluster::any_thread_may_use_mpi() ? 0 : 1, kChoosing) == 0;
+  if (!possible && config.agreement == Agreement::threads) {
+    throw ConfigError(
+        "termination.agreement: found \"threads\", but MPI does not run with MPI_THREAD_MULTIPLE on all ranks: ask for "
+        "it by MPI_Init_thread, or choose \"auto\"");
+  }
+  return possible;
+}
+
 }  // namespace
 
 PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& checkpoint_manager,
@@ -78,7 +95,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   if (!config.abort_fn) {
     config.abort_fn = abort_job;
   }
-  const bool by_threads = handler::threads_are_wanted(comm_, config);
+  const bool by_threads = threads_are_wanted(comm_, config);
   Checkpoint::Registry& registry = manager.impl().checkpoint.registry();
   manager.impl().run_record.write(events::HandlerBegun{});
   storage::check_registration(comm_, registry);
@@ -461,25 +478,6 @@ void PreemptionCheckpointHandler::Impl::begin_phase() {
 
 namespace reprieve::handler {
 
-namespace {
-
-constexpr const char* kWhat = "choosing how the ranks agree";
-
-}  // namespace
-
-bool threads_are_wanted(cluster::Communicator& comm, const TerminationConfig& config) {
-  if (config.agreement == Agreement::boundaries) {
-    return false;
-  }
-  const bool possible = comm.max(cluster::any_thread_may_use_mpi() ? 0 : 1, kWhat) == 0;
-  if (!possible && config.agreement == Agreement::threads) {
-    throw ConfigError(
-        "termination.agreement: found \"threads\", but MPI does not run with MPI_THREAD_MULTIPLE on all ranks: ask for "
-        "it by MPI_Init_thread, or choose \"auto\"");
-  }
-  return possible;
-}
-
 void AgreementThreads::start(cluster::Communicator& comm, std::chrono::milliseconds peer_timeout,
                              std::function<bool()> has_news) {
   comm_.emplace(comm.handle(), peer_timeout);
@@ -493,7 +491,7 @@ void AgreementThreads::start(cluster::Communicator& comm, std::chrono::milliseco
                        comm.rank(), comm.host(), error.what());
     failed = 1;
   }
-  if (comm.max(failed, kWhat) != 0) {
+  if (comm.max(failed, kChoosing) != 0) {
     thread_.reset();
     channel_.reset();
     comm_.reset();

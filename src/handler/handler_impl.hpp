@@ -33,10 +33,6 @@ namespace reprieve::handler {
 
 // The threads by which the ranks agree on the next check, where MPI allows them (cluster/round_thread.hpp).
 
-/// Whether the ranks agree by threads. Who wants a check at every boundary gets that. Collective.
-/// @throws ConfigError, on all ranks, if threads are asked for and MPI does not allow them
-[[nodiscard]] bool threads_are_wanted(cluster::Communicator& comm, const TerminationConfig& config);
-
 /// One rank's thread, and what it communicates by. There is none before `start`.
 class AgreementThreads {
  public:
