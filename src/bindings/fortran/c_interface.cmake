@@ -13,10 +13,8 @@ set(calls
   add_constant add_constant_integer add_constant_real add_constant_file
   config_load_file config_load_json config_set config_apply_environment config_set_exit
   handler_finish step_begin step_end save_if_preempted scope_end fail begin_phase request_checkpoint
+  restored_from already_finished last_save manager_restore_latest manager_latest
   manager_close manager_save manager_save_in_background manager_finish_background_save manager_restore)
-
-# What becomes a logical function that also returns what C wrote to its last argument, if somebody wants it.
-set(questions restored_from already_finished last_save manager_restore_latest manager_latest)
 
 include(${CMAKE_CURRENT_LIST_DIR}/../c_headers.cmake)
 list(TRANSFORM structs REPLACE "struct reprieve_([a-z_]+) .*" "\\1" OUTPUT_VARIABLE struct_names)
@@ -111,7 +109,7 @@ function(add_call name arguments)
   set(${class}_calls "${${class}_calls}" PARENT_SCOPE)
 endfunction()
 
-# The same of the list of questions.
+# The same of a question, whose answer is an int*: a logical function. What C writes beside it is returned if it is wanted.
 function(add_question name arguments)
   list(POP_FRONT arguments handle flag result)
   string(REGEX MATCH "^(const )?reprieve_([a-z]+)" handle "${handle}")
@@ -183,10 +181,10 @@ foreach(function IN LISTS functions)
     set(procedure function)
   endif()
   string(REGEX REPLACE ", " ";" arguments "${arguments}")
-  if(name IN_LIST calls)
-    add_call(${name} "${arguments}")
-  elseif(name IN_LIST questions)
+  if(name IN_LIST calls AND arguments MATCHES ";int\\* ")
     add_question(${name} "${arguments}")
+  elseif(name IN_LIST calls)
+    add_call(${name} "${arguments}")
   endif()
   set(names "")
   set(declarations "")
