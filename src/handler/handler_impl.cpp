@@ -136,7 +136,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
     begin_rounds();
   }
   // The restore was collective, so by now every rank watches its signals.
-  log_.ready(run_calls, config, platform(), threads_.running() ? "threads" : "boundaries");
+  log_.ready(run_calls, config, platform(), threads_ ? "threads" : "boundaries");
   ++manager.impl().handlers;
   has_joined_ = true;
 }
@@ -202,12 +202,34 @@ void PreemptionCheckpointHandler::Impl::join_manager() {
                            }};
 }
 
+/// If one rank can make no thread, none uses them. Collective.
 void PreemptionCheckpointHandler::Impl::begin_rounds() {
-  threads_.start(comm_, config.peer_timeout, [this] { return notices_.has_news(); });
-  if (threads_.running()) {
-    agreement_.check_by(*threads_);
-    plan_alarm(milliseconds(0));
-    threads_.resume();
+  threads_.emplace(comm_.handle(), config.peer_timeout, [this] { return notices_.has_news(); });
+  std::int64_t failed = 0;
+  try {
+    threads_->thread.start();
+  } catch (const std::system_error& error) {
+    core::log::warning("rank {} ({}) can make no thread for the agreement ({}): all ranks agree at boundaries instead",
+                       comm_.rank(), comm_.host(), error.what());
+    failed = 1;
+  }
+  if (comm_.max(failed, kChoosing) != 0) {
+    threads_.reset();
+    return;
+  }
+  agreement_.check_by(threads_->thread);
+  plan_alarm(milliseconds(0));
+  threads_->thread.resume();
+}
+
+/// At a point where all ranks are: they have just agreed that nothing more will be agreed on, for now.
+void PreemptionCheckpointHandler::Impl::rest_threads(milliseconds limit) noexcept {
+  try {
+    if (threads_) {
+      threads_->thread.rest(limit);
+    }
+  } catch (const std::exception& error) {
+    core::log::warning("{}", error.what());
   }
 }
 
@@ -282,11 +304,11 @@ void PreemptionCheckpointHandler::Impl::note_step_time(const cluster::Verdict& v
 
 /// Before a boundary is counted, so that the round stops this rank there. The thread looks only now and then.
 void PreemptionCheckpointHandler::Impl::send_news() {
-  if (!threads_.running()) {
+  if (!threads_) {
     return;
   }
   if (notices_.any_unsent()) [[unlikely]] {
-    threads_->request(true);
+    threads_->thread.request(true);
   }
   if (comm_.is_chief() && !policy_.commit_is_planned() && manager.background_save_pending()) [[unlikely]] {
     ask_for_commit();
@@ -300,12 +322,12 @@ void PreemptionCheckpointHandler::Impl::ask_for_commit() {
     return;
   }
   ask_for_commit_after_ = now + std::max<Clock::duration>(kAskForCommitAgain, (now - saver_.last_time()) / 4);
-  threads_->request();
+  threads_->thread.request();
 }
 
 /// What becomes due by the clock begins a round.
 void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
-  if (!threads_.running()) {
+  if (!threads_) {
     return;
   }
   const auto now = Clock::now();
@@ -328,7 +350,7 @@ void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
     const auto lead = std::chrono::duration_cast<Clock::duration>(handler::final_save_lead(policy_.grace()));
     wake_at(std::min<Clock::time_point>(now + kLookWhileTrainingOn, *notice->deadline - lead));
   }
-  threads_->set_alarm(alarm);
+  threads_->thread.set_alarm(alarm);
 }
 
 /// After a save or a wait.
@@ -339,8 +361,8 @@ void PreemptionCheckpointHandler::Impl::steps_go_on() {
 
 void PreemptionCheckpointHandler::Impl::ask_for_save() noexcept {
   requested_ = cluster::RequestedSave::user;
-  if (threads_.running()) {
-    threads_->request();
+  if (threads_) {
+    threads_->thread.request();
   }
 }
 
@@ -400,7 +422,7 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
   or_fail([this] { agreement_.at_boundary(); });
   const auto here = agreement_.index();
   const bool decision_is_due = policy_.decision_is_due(here);
-  if (!threads_.running() && notices_.any() && !decision_is_due) [[unlikely]] {
+  if (!threads_ && notices_.any() && !decision_is_due) [[unlikely]] {
     notices_.report_if_one_waits(here, [&] {
       return policy_.preemption_is_decided() ? policy_.decision()->at - here : agreement_.boundaries_until_verdict();
     });
@@ -475,51 +497,3 @@ void PreemptionCheckpointHandler::Impl::begin_phase() {
 }
 
 }  // namespace reprieve
-
-namespace reprieve::handler {
-
-void AgreementThreads::start(cluster::Communicator& comm, std::chrono::milliseconds peer_timeout,
-                             std::function<bool()> has_news) {
-  comm_.emplace(comm.handle(), peer_timeout);
-  channel_.emplace(*comm_);
-  thread_.emplace(*channel_, cluster::RoundOptions{.peer_timeout = peer_timeout}, std::move(has_news));
-  std::int64_t failed = 0;
-  try {
-    thread_->start();
-  } catch (const std::system_error& error) {
-    core::log::warning("rank {} ({}) can make no thread for the agreement ({}): all ranks agree at boundaries instead",
-                       comm.rank(), comm.host(), error.what());
-    failed = 1;
-  }
-  if (comm.max(failed, kChoosing) != 0) {
-    thread_.reset();
-    channel_.reset();
-    comm_.reset();
-  }
-}
-
-void AgreementThreads::rest(std::chrono::milliseconds limit) noexcept {
-  if (!thread_) {
-    return;
-  }
-  try {
-    thread_->rest(limit);
-  } catch (const std::exception& error) {
-    core::log::warning("{}", error.what());
-  }
-}
-
-void AgreementThreads::resume() noexcept {
-  if (thread_) {
-    thread_->resume();
-  }
-}
-
-void AgreementThreads::abandon() noexcept {
-  if (thread_) {
-    thread_->abandon();
-    comm_->leave_mpi();
-  }
-}
-
-}  // namespace reprieve::handler

@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/communicator.hpp"
@@ -31,37 +32,17 @@
 
 namespace reprieve::handler {
 
-// The threads by which the ranks agree on the next check, where MPI allows them (cluster/round_thread.hpp).
+/// One rank's thread that agrees with those of the others on the next check, and what it communicates by
+/// (cluster/round_thread.hpp).
+struct AgreementThreads {
+  AgreementThreads(MPI_Comm comm_of_handler, std::chrono::milliseconds peer_timeout, std::function<bool()> has_news)
+      : comm(comm_of_handler, peer_timeout),
+        channel(comm),
+        thread(channel, {.peer_timeout = peer_timeout}, std::move(has_news)) {}
 
-/// One rank's thread, and what it communicates by. There is none before `start`.
-class AgreementThreads {
- public:
-  /// Starts them; if one rank can make no thread, none uses them. Collective. They rest until `resume`.
-  /// @param has_news  called in the thread: whether this rank knows something that the others do not
-  void start(cluster::Communicator& comm, std::chrono::milliseconds peer_timeout, std::function<bool()> has_news);
-
-  [[nodiscard]] bool running() const noexcept { return thread_.has_value(); }
-  /// The thread, while there is one.
-  [[nodiscard]] cluster::RoundThread& operator*() { return *thread_; }
-  cluster::RoundThread* operator->() { return &*thread_; }
-
-  /// Whether a rank has a notice that waits for a boundary, for any thread. Null without threads.
-  [[nodiscard]] std::shared_ptr<const std::atomic<bool>> notice_waits() const {
-    return thread_ ? thread_->notice_waits() : nullptr;
-  }
-  /// Ranks were missing.
-  [[nodiscard]] bool broken() const { return thread_ && thread_->broken(); }
-  /// At a point where all ranks are: they have just agreed that nothing more will be agreed on, for now.
-  void rest() noexcept { rest(std::chrono::seconds(10)); }  // there is no reason for any to come late
-  void rest(std::chrono::milliseconds limit) noexcept;
-  void resume() noexcept;
-  /// MPI is about to end.
-  void abandon() noexcept;
-
- private:
-  std::optional<cluster::Communicator> comm_;
-  std::optional<cluster::MpiRoundChannel> channel_;
-  std::optional<cluster::RoundThread> thread_;  ///< uses what stands above
+  cluster::Communicator comm;
+  cluster::MpiRoundChannel channel;
+  cluster::RoundThread thread;  ///< uses what stands above
 };
 
 }  // namespace reprieve::handler
@@ -139,6 +120,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void note_if_finished();
   void join_manager();
   void begin_rounds();
+  void rest_threads(std::chrono::milliseconds limit = std::chrono::seconds(10)) noexcept;
 
   // Checks (handler_impl.cpp).
   [[nodiscard]] cluster::LocalView look();
@@ -245,7 +227,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   std::chrono::steady_clock::time_point local_copy_time_;   ///< of the last one, or of the start
   std::shared_ptr<manager::EmergencySave> emergency_save_;  ///< of the node-local copies there are
   std::optional<handler::NoticeWatch> watch_;               ///< begins that emergency save
-  handler::AgreementThreads threads_;                       ///< their work uses what stands above
+  std::optional<handler::AgreementThreads> threads_;        ///< if ranks agree by them; they use what stands above
 
   cluster::FinalizeHook finalize_hook_;  ///< the last member: all others are there when it calls
 };

@@ -261,7 +261,7 @@ void PreemptionCheckpointHandler::Impl::watch_over_local_copies() {
   watch_.reset();
   emergency_save_ = manager.impl().local->emergency_save();
   try {
-    const auto stands = [this, others = threads_.notice_waits()] {
+    const auto stands = [this, others = threads_ ? threads_->thread.notice_waits() : nullptr] {
       return notices_.stands() || (others != nullptr && *others);
     };
     watch_.emplace(stands, manager.options().emergency_save_after,
@@ -408,11 +408,13 @@ void PreemptionCheckpointHandler::Impl::leave() {
   emergency_save_.reset();
   manager.impl().give_back_local_copies();
   core::failpoint("exit.saved");
-  threads_.rest();
+  rest_threads();
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement
   config.exit_fn(context);
   ended = false;
-  threads_.resume();
+  if (threads_) {
+    threads_->thread.resume();
+  }
   policy_.stop_training();
   is_over = config.return_when_saved;
   if (is_over) {
@@ -445,8 +447,8 @@ void PreemptionCheckpointHandler::Impl::warn_if_earlier_saves_do_not_fit() const
 
 /// For the readers of the log: how long a notice may have to wait for the end of a step.
 void PreemptionCheckpointHandler::Impl::report_longest_step() {
-  if (threads_.running()) {
-    longest_step_ = std::max(longest_step_, threads_->take_longest_step());
+  if (threads_) {
+    longest_step_ = std::max(longest_step_, threads_->thread.take_longest_step());
   }
   if (longest_step_.count() > 0) {
     log_.write(events::LongestStep{run_calls, Seconds(longest_step_).count()});
@@ -606,7 +608,7 @@ void PreemptionCheckpointHandler::Impl::close() {
     hear_error(verdict.failed_rank, {});
   }
   ended = true;
-  threads_.rest(config.peer_timeout);
+  rest_threads(config.peer_timeout);
   if (verdict.first_index != verdict.last_index) {
     throw UsageError(
         fmt::format("the ranks make different numbers of calls: the last step boundary of one is {}, of another {}",
@@ -691,7 +693,10 @@ void PreemptionCheckpointHandler::Impl::at_finalize() noexcept {
     }
   }
   ended = true;
-  threads_.abandon();
+  if (threads_) {
+    threads_->thread.abandon();
+    threads_->comm.leave_mpi();
+  }
   comm_.leave_mpi();
 }
 
