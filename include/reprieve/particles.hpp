@@ -10,7 +10,6 @@
 ///
 /// What a rank gets depends on the saved lists and the number of ranks alone.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,8 +42,16 @@ inline std::pair<std::uint64_t, std::uint64_t> even_part(std::uint64_t count, in
   const auto n = static_cast<std::uint64_t>(parts);
   const std::uint64_t size = count / n;
   const std::uint64_t larger = count % n;
-  const std::uint64_t first = size * p + std::min(p, larger);
+  const std::uint64_t first = size * p + (p < larger ? p : larger);
   return {first, first + size + (p < larger ? 1 : 0)};
+}
+
+/// How many of the @p items items that begin with number @p first come before item @p number.
+inline std::uint64_t items_before(std::uint64_t number, std::uint64_t first, std::uint64_t items) {
+  if (number <= first) {
+    return 0;
+  }
+  return number - first < items ? number - first : items;
 }
 
 }  // namespace detail
@@ -67,8 +74,8 @@ Redistribute<List> in_order(std::size_t values_per_item = 1) {
     std::uint64_t first = 0;  // the number of the saved list's first item
     for (int saved = 0; saved < pieces.count(); ++saved) {
       const std::uint64_t items = detail::items_of(pieces, saved, values_per_item);
-      const std::uint64_t from = std::clamp(begin, first, first + items) - first;
-      const std::uint64_t to = std::clamp(end, first, first + items) - first;
+      const std::uint64_t from = detail::items_before(begin, first, items);
+      const std::uint64_t to = detail::items_before(end, first, items);
       if (from < to) {
         const std::vector<T> values = values_of<T>(pieces, saved);
         mine.insert(mine.end(), values.begin() + static_cast<std::ptrdiff_t>(from * values_per_item),

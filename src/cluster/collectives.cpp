@@ -142,39 +142,6 @@ std::vector<Bytes> Communicator::gather(std::span<const std::byte> mine, std::st
   return std::move(buffers->parts);
 }
 
-Bytes Communicator::scatter(const std::vector<Bytes>& parts, std::string_view what) {
-  Prepared& p = *prepared_;
-  check_entry(Kind::scatter, 0, is_chief() ? check_parts(parts.size(), size_) : core::Outcome{}, what);
-  if (is_chief()) {
-    std::transform(parts.begin(), parts.end(), p.sizes_out.begin(), [](const Bytes& part) { return part.size(); });
-  }
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iscatter(p.sizes_out.data(), 1, MPI_UINT64_T, p.sizes_in.data(), 1, MPI_UINT64_T, 0, comm_, &request),
-            "MPI_Iscatter");
-  wait(request, what);
-
-  std::unique_ptr<PartBuffers> buffers;
-  check_entry(Kind::scatter, 0, core::capture([&] {
-                buffers = std::make_unique<PartBuffers>();
-                auto& b = *buffers;
-                core::resize_or_report(b.mine, p.sizes_in.front());
-                if (!is_chief()) {
-                  b.receives.push_back({0, b.mine.data(), b.mine.size()});
-                  b.requests.resize(1);
-                  return;
-                }
-                std::copy(parts.front().begin(), parts.front().end(), b.mine.begin());
-                b.parts.assign(parts.begin() + 1, parts.end());
-                for (std::size_t i = 0; i < b.parts.size(); ++i) {
-                  b.sends.push_back({static_cast<int>(i) + 1, b.parts[i].data(), b.parts[i].size()});
-                }
-                b.requests.resize(b.sends.size());
-              }),
-              what);
-  transfer(buffers, what);
-  return std::move(buffers->mine);
-}
-
 /// To or from all other ranks that have a part.
 std::vector<Communicator::Stream> Communicator::streams_of(Parts& parts) const {
   std::vector<Stream> streams;
@@ -225,6 +192,23 @@ void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what, c
   transfer(buffers, what);
   mine = std::move(buffers->out);
   theirs = std::move(buffers->in);
+}
+
+Bytes Communicator::scatter(const std::vector<Bytes>& parts, std::string_view what) {
+  Parts mine;
+  Parts theirs;
+  const core::Outcome prepared = core::capture([&] {
+    mine.sizes.resize(static_cast<std::size_t>(size_));
+    if (is_chief()) {
+      mine.sizes.clear();
+      for (const Bytes& part : parts) {
+        mine.sizes.push_back(part.size());
+        mine.bytes.insert(mine.bytes.end(), part.begin(), part.end());
+      }
+    }
+  });
+  exchange(mine, theirs, what, prepared);
+  return std::move(theirs.bytes);
 }
 
 // Bytes that all ranks read. The ranks of a node share one memory for them where that can be:

@@ -337,17 +337,7 @@ struct Communicator::Nodes {
 // Memory of a communicator that is taken when it is made. Internal to it.
 
 /// What a rank came for. With it, ranks that are in different operations find out.
-enum class Communicator::Kind : std::int64_t {
-  agree,
-  barrier,
-  broadcast,
-  gather,
-  scatter,
-  exchange,
-  max,
-  compare,
-  end
-};
+enum class Communicator::Kind : std::int64_t { agree, barrier, broadcast, gather, exchange, max, compare, end };
 
 struct Communicator::Prepared {
   /// A failure on its way to all ranks. Longer texts follow in parts.

@@ -82,6 +82,23 @@ int flags_for(int flags, Links links) noexcept {
   return flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | (links == Links::refused ? O_NOFOLLOW : 0);
 }
 
+/// Gives a file that was made just now the rights that the umask took away. Not to files of others or with content:
+/// their rights are for their users to choose. @return an error number if the file cannot be examined, or 0
+int give_rights(int descriptor, mode_t mode) noexcept {
+  struct stat status = {};
+  if (::fstat(descriptor, &status) != 0) {
+    return errno;
+  }
+  if (!S_ISREG(status.st_mode) || status.st_size != 0 || status.st_uid != ::geteuid() ||
+      (mode & ~status.st_mode) == 0) {
+    return 0;
+  }
+  if (::fchmod(descriptor, mode) != 0) {
+    static_cast<void>(has_no_rights(errno));  // missing rights are reported when the file is read
+  }
+  return 0;
+}
+
 /// What has just been opened, if it is a regular file.
 Descriptor checked_file(Descriptor opened, const fs::path& path, int flags, mode_t mode) {
   if (!opened.is_open()) {
@@ -645,21 +662,6 @@ bool has_no_rights(int error_number) noexcept {
         error_number);
   }
   return true;
-}
-
-int give_rights(int descriptor, mode_t mode) noexcept {
-  struct stat status = {};
-  if (::fstat(descriptor, &status) != 0) {
-    return errno;
-  }
-  if (!S_ISREG(status.st_mode) || status.st_size != 0 || status.st_uid != ::geteuid() ||
-      (mode & ~status.st_mode) == 0) {
-    return 0;
-  }
-  if (::fchmod(descriptor, mode) != 0) {
-    static_cast<void>(has_no_rights(errno));  // missing rights are reported when the file is read
-  }
-  return 0;
 }
 
 WriteDirectory::WriteDirectory(const fs::path& checkpoints, int rank)
