@@ -226,8 +226,6 @@ class ArrayEntry(Entry):
     def register(self) -> None:
         self.value = self.slot.get()
         self.array = array_of(self.value, self.slot.where)
-        if isinstance(self.array, np.ma.MaskedArray):
-            raise UsageError(f"{self.slot.where}: a masked array is not saved with its mask: save its .data and .mask")
         check_array(self.array, self.slot.where)
         self.element = Element(self.array.dtype, self.slot.where)
         self.layout = layout(self.array)
