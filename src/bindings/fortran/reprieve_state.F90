@@ -197,7 +197,7 @@ contains
     character(*), intent(in) :: name
     type(reprieve_array), intent(in) :: mold
     integer(int64), intent(in) :: global_shape(:)
-    type(c_funptr), intent(in) :: describe
+    type(c_funptr), value :: describe
     type(callbacks), pointer, intent(in) :: calls
     status = check_array(self%handle, name, mold)
     if (status == reprieve_ok .and. size(global_shape) > 15) then
