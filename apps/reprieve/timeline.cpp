@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/event_log.hpp"
-#include "handler/step_reporter.hpp"
+#include "handler/save_policy.hpp"
 #include "supervisor/costs.hpp"
 #include "text.hpp"
 

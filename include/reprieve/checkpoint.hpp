@@ -331,7 +331,7 @@ class REPRIEVE_EXPORT Checkpoint {
   void add_found(std::string name, F find, DistributedLayout layout) {
     Members members = detail::members_of_elements<detail::Found<F>>();
     add_distributed_memory(
-        name, detail::MemoryElement<detail::Found<F>>::type(),
+        name, detail::memory_type<detail::Found<F>>(),
         [find = std::move(find)]() mutable {
           auto&& found = find();
           return detail::see(found);

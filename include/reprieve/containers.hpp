@@ -132,30 +132,31 @@ T unpacked(PackedReader& in) {
   return value;
 }
 
-/// Lists of items that follow each other: vector, deque, list.
-template <class List>
-struct ListPacker {
-  using T = typename List::value_type;
-  static std::string signature() { return signatures<T>("list"); }
-  static void pack(Packed& out, const List& list) {
-    append_count(out, list.size());
-    for (const T& item : list) {
-      Packer<T>::pack(out, item);
+/// A number of items: lists, sets, and maps as sets of pairs.
+template <class Items, class Item = typename Items::value_type>
+struct ItemsPacker {
+  static constexpr bool kIsList = requires(Items & items, Item item) { items.push_back(item); };
+  static std::string signature() { return signatures<Item>(kIsList ? "list" : "set"); }
+  static void pack(Packed& out, const Items& items) {
+    append_count(out, items.size());
+    for (const auto& item : items) {
+      Packer<Item>::pack(out, item);
     }
   }
-  static void unpack(PackedReader& in, List& list) {
-    list.clear();
+  static void unpack(PackedReader& in, Items& items) {
+    items.clear();
     for (std::size_t left = in.count(); left > 0; --left) {
-      list.push_back(unpacked<T>(in));
+      items.insert(items.end(), unpacked<Item>(in));
     }
   }
 };
+
 template <Packable T, class Allocator>
-struct Packer<std::vector<T, Allocator>> : ListPacker<std::vector<T, Allocator>> {};
+struct Packer<std::vector<T, Allocator>> : ItemsPacker<std::vector<T, Allocator>> {};
 template <Packable T, class Allocator>
-struct Packer<std::deque<T, Allocator>> : ListPacker<std::deque<T, Allocator>> {};
+struct Packer<std::deque<T, Allocator>> : ItemsPacker<std::deque<T, Allocator>> {};
 template <Packable T, class Allocator>
-struct Packer<std::list<T, Allocator>> : ListPacker<std::list<T, Allocator>> {};
+struct Packer<std::list<T, Allocator>> : ItemsPacker<std::list<T, Allocator>> {};
 
 template <Packable T, std::size_t n>
 struct Packer<std::array<T, n>> {
@@ -172,61 +173,35 @@ struct Packer<std::array<T, n>> {
   }
 };
 
-/// Sets, and maps as sets of pairs.
-template <class Set, class Item>
-struct SetPacker {
-  static std::string signature() { return signatures<Item>("set"); }
-  static void pack(Packed& out, const Set& set) {
-    append_count(out, set.size());
-    for (const auto& item : set) {
-      Packer<Item>::pack(out, item);
-    }
+template <Packable T, class... Rest>
+struct Packer<std::set<T, Rest...>> : ItemsPacker<std::set<T, Rest...>> {};
+template <Packable T, class... Rest>
+struct Packer<std::multiset<T, Rest...>> : ItemsPacker<std::multiset<T, Rest...>> {};
+template <Packable T, class... Rest>
+struct Packer<std::unordered_set<T, Rest...>> : ItemsPacker<std::unordered_set<T, Rest...>> {};
+template <Packable K, Packable V, class... Rest>
+struct Packer<std::map<K, V, Rest...>> : ItemsPacker<std::map<K, V, Rest...>, std::pair<K, V>> {};
+template <Packable K, Packable V, class... Rest>
+struct Packer<std::multimap<K, V, Rest...>> : ItemsPacker<std::multimap<K, V, Rest...>, std::pair<K, V>> {};
+template <Packable K, Packable V, class... Rest>
+struct Packer<std::unordered_map<K, V, Rest...>> : ItemsPacker<std::unordered_map<K, V, Rest...>, std::pair<K, V>> {};
+
+/// The parts of a pair or a tuple.
+template <class Tuple, class... Parts>
+struct TuplePacker {
+  static std::string signature() { return signatures<Parts...>("tuple"); }
+  static void pack(Packed& out, const Tuple& value) {
+    std::apply([&out](const Parts&... parts) { (Packer<Parts>::pack(out, parts), ...); }, value);
   }
-  static void unpack(PackedReader& in, Set& set) {
-    set.clear();
-    for (std::size_t left = in.count(); left > 0; --left) {
-      set.insert(unpacked<Item>(in));
-    }
+  static void unpack(PackedReader& in, Tuple& value) {
+    std::apply([&in](Parts&... parts) { (Packer<Parts>::unpack(in, parts), ...); }, value);
   }
 };
-template <Packable T, class... Rest>
-struct Packer<std::set<T, Rest...>> : SetPacker<std::set<T, Rest...>, T> {};
-template <Packable T, class... Rest>
-struct Packer<std::multiset<T, Rest...>> : SetPacker<std::multiset<T, Rest...>, T> {};
-template <Packable T, class... Rest>
-struct Packer<std::unordered_set<T, Rest...>> : SetPacker<std::unordered_set<T, Rest...>, T> {};
-template <Packable K, Packable V, class... Rest>
-struct Packer<std::map<K, V, Rest...>> : SetPacker<std::map<K, V, Rest...>, std::pair<K, V>> {};
-template <Packable K, Packable V, class... Rest>
-struct Packer<std::multimap<K, V, Rest...>> : SetPacker<std::multimap<K, V, Rest...>, std::pair<K, V>> {};
-template <Packable K, Packable V, class... Rest>
-struct Packer<std::unordered_map<K, V, Rest...>> : SetPacker<std::unordered_map<K, V, Rest...>, std::pair<K, V>> {};
 
 template <Packable A, Packable B>
-struct Packer<std::pair<A, B>> {
-  static std::string signature() { return signatures<A, B>("tuple"); }
-  static void pack(Packed& out, const std::pair<A, B>& value) {
-    Packer<A>::pack(out, value.first);
-    Packer<B>::pack(out, value.second);
-  }
-  static void unpack(PackedReader& in, std::pair<A, B>& value) {
-    Packer<A>::unpack(in, value.first);
-    Packer<B>::unpack(in, value.second);
-  }
-};
-
+struct Packer<std::pair<A, B>> : TuplePacker<std::pair<A, B>, A, B> {};
 template <Packable First, Packable... Rest>
-struct Packer<std::tuple<First, Rest...>> {
-  static std::string signature() { return signatures<First, Rest...>("tuple"); }
-  static void pack(Packed& out, const std::tuple<First, Rest...>& value) {
-    std::apply([&out](const auto&... parts) { (Packer<std::remove_cvref_t<decltype(parts)>>::pack(out, parts), ...); },
-               value);
-  }
-  static void unpack(PackedReader& in, std::tuple<First, Rest...>& value) {
-    std::apply([&in](auto&... parts) { (Packer<std::remove_cvref_t<decltype(parts)>>::unpack(in, parts), ...); },
-               value);
-  }
-};
+struct Packer<std::tuple<First, Rest...>> : TuplePacker<std::tuple<First, Rest...>, First, Rest...> {};
 
 template <Packable T>
 struct Packer<std::optional<T>> {

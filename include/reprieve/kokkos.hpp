@@ -59,7 +59,6 @@ class DeviceAccess final : public ValueAccess {
       : view_(std::move(view)), host_(Kokkos::create_mirror_view(view_)), access_(make_access(strided_view(host_))) {}
   [[nodiscard]] ElementType type() const override { return access_->type(); }
   [[nodiscard]] Extents shape() const override { return access_->shape(); }
-  [[nodiscard]] bool resizable() const override { return false; }
   [[nodiscard]] std::span<const std::byte> bytes() override {
     Kokkos::deep_copy(host_, view_);
     return access_->bytes();

@@ -61,44 +61,41 @@ struct SeenMemory {
   bool has_shape = false;                       ///< a view with an extent and strides of its own
 };
 
+/// A view with strides: an mdspan or a StridedView.
+template <class T>
+const StridedView<T>& as_strided(const StridedView<T>& view) {
+  return view;
+}
+template <MdspanLike M>
+auto as_strided(const M& view) {
+  return strided_view(view);
+}
+
 /// The type of the elements of a view or a container.
 template <class M>
 struct MemoryElement {
-  static constexpr ElementType type() {
-    if constexpr (MdspanLike<M>) {
-      return element_type_of<typename M::element_type>();
-    } else if constexpr (std::same_as<M, std::string>) {
-      return {ElementClass::text, 1};
-    } else {
-      return element_type_of<typename ContiguousElement<M>::Type>();
-    }
+  using Type = std::remove_pointer_t<decltype(as_strided(std::declval<const M&>()).data)>;
+};
+template <ContiguousValue M>
+struct MemoryElement<M> : ContiguousElement<M> {};
+
+template <class M>
+constexpr ElementType memory_type() {
+  if constexpr (std::same_as<M, std::string>) {
+    return {ElementClass::text, 1};
+  } else {
+    return element_type_of<typename MemoryElement<M>::Type>();
   }
-};
-template <class T>
-struct MemoryElement<StridedView<T>> {
-  static constexpr ElementType type() { return element_type_of<T>(); }
-};
-
-template <class T>
-Members members_of_view(const StridedView<T>*) {
-  return members_if_any<T>();
-}
-inline Members members_of_view(const void*) { return {}; }
-
-template <class T>
-SeenMemory see_view(const StridedView<T>& view) {
-  return {element_type_of<T>(), reinterpret_cast<std::byte*>(view.data), view.extent, view.strides_bytes, true};
 }
 
 template <class M>
 SeenMemory see(M& memory) {
   using Memory = std::remove_const_t<M>;
-  if constexpr (MdspanLike<Memory>) {
-    return see_view(strided_view(memory));
-  } else if constexpr (ContiguousValue<Memory>) {
-    return {MemoryElement<Memory>::type(), reinterpret_cast<std::byte*>(memory.data()), {memory.size()}};
+  if constexpr (ContiguousValue<Memory>) {
+    return {memory_type<Memory>(), reinterpret_cast<std::byte*>(memory.data()), {memory.size()}};
   } else {
-    return see_view(memory);
+    const auto& view = as_strided(memory);
+    return {memory_type<Memory>(), reinterpret_cast<std::byte*>(view.data), view.extent, view.strides_bytes, true};
   }
 }
 
@@ -111,12 +108,10 @@ template <class T>
 Members members_of_elements() {
   if constexpr (Element<T>) {
     return members_if_any<T>();
-  } else if constexpr (MdspanLike<T>) {
-    return members_if_any<typename T::element_type>();
-  } else if constexpr (ContiguousValue<T>) {
-    return members_if_any<typename ContiguousElement<T>::Type>();
+  } else if constexpr (ContiguousValue<T> || kIsView<T>) {
+    return members_if_any<typename MemoryElement<T>::Type>();
   } else {
-    return members_of_view(static_cast<const T*>(nullptr));
+    return {};
   }
 }
 
@@ -149,23 +144,14 @@ class FoundAccess final : public ValueAccess {
     static_cast<void>(found_->checks_space(named_));
   }
   [[nodiscard]] std::unique_ptr<ValueAccess> look() const {
-    using Found = std::invoke_result_t<F&>;
-    using Value = std::remove_cvref_t<Found>;
-    if constexpr (MdspanLike<Value>) {
-      return make_access(strided_view(find_()));
-    } else if constexpr (!kIsView<Value>) {
+    using Value = Found<F>;
+    if constexpr (!kIsView<Value>) {
       return make_access(find_());
+    } else if constexpr (ContiguousValue<Value>) {
+      return std::make_unique<SpanAccess<typename ContiguousElement<Value>::Type>>(find_());
     } else {
-      return make_view_access(find_());
+      return make_access(as_strided(find_()));
     }
-  }
-  template <class T>
-  static std::unique_ptr<ValueAccess> make_view_access(const StridedView<T>& view) {
-    return make_access(view);
-  }
-  template <class T, std::size_t n>
-  static std::unique_ptr<ValueAccess> make_view_access(const std::span<T, n>& view) {
-    return std::make_unique<SpanAccess<T>>(view);
   }
 
   mutable F find_;

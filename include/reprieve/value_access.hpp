@@ -30,12 +30,12 @@ class REPRIEVE_EXPORT ValueAccess {
   /// Current shape; empty for a scalar.
   [[nodiscard]] virtual Extents shape() const = 0;
   /// True if `assign` accepts another length than the current one.
-  [[nodiscard]] virtual bool resizable() const = 0;
+  [[nodiscard]] virtual bool resizable() const { return false; }
   /// The current content; valid until the value changes or `bytes` is called again.
   [[nodiscard]] virtual std::span<const std::byte> bytes() = 0;
   /// Memory of `size` bytes to receive a restored content, which `commit` then makes the value.
   [[nodiscard]] virtual std::span<std::byte> prepare(std::size_t size) = 0;
-  virtual void commit() = 0;
+  virtual void commit() {}
   /// True for a list of texts, if its bytes are those that reprieve/containers.hpp makes of a std::vector<std::string>:
   /// the file then shows it as an array of texts.
   [[nodiscard]] virtual bool is_text_list() const { return false; }
@@ -94,23 +94,6 @@ void explain_how_to_store() {
                 "(apps/guide/state.md)");
 }
 
-template <Element T>
-class ScalarAccess final : public ValueAccess {
- public:
-  explicit ScalarAccess(T& value) : value_(&value) {}
-  [[nodiscard]] ElementType type() const override { return element_type_of<T>(); }
-  [[nodiscard]] Extents shape() const override { return {}; }
-  [[nodiscard]] bool resizable() const override { return false; }
-  [[nodiscard]] std::span<const std::byte> bytes() override { return std::as_bytes(std::span<const T>(value_, 1)); }
-  [[nodiscard]] std::span<std::byte> prepare(std::size_t) override {
-    return std::as_writable_bytes(std::span<T>(value_, 1));
-  }
-  void commit() override {}
-
- private:
-  T* value_;
-};
-
 template <class Container>
 class ContiguousAccess final : public ValueAccess {
   using T = std::remove_cv_t<typename ContiguousElement<Container>::Type>;
@@ -136,30 +119,29 @@ class ContiguousAccess final : public ValueAccess {
     }
     return std::as_writable_bytes(std::span<T>(value_->data(), value_->size()));
   }
-  void commit() override {}
 
  private:
   Container* value_;
 };
 
-/// A span is itself a view: it is kept by value, so that a temporary span can be registered.
+/// Elements side by side. A span is itself a view: it is kept by value, so that a temporary span can be registered.
 template <Element T>
 class SpanAccess final : public ValueAccess {
  public:
-  explicit SpanAccess(std::span<T> memory) : memory_(memory) {}
+  explicit SpanAccess(std::span<T> memory) : SpanAccess(memory, {memory.size()}) {}
+  SpanAccess(std::span<T> memory, Extents shape) : memory_(memory), shape_(std::move(shape)) {}
   [[nodiscard]] ElementType type() const override { return element_type_of<T>(); }
-  [[nodiscard]] Extents shape() const override { return {memory_.size()}; }
-  [[nodiscard]] bool resizable() const override { return false; }
+  [[nodiscard]] Extents shape() const override { return shape_; }
   [[nodiscard]] std::span<const std::byte> bytes() override { return std::as_bytes(memory_); }
   [[nodiscard]] std::span<std::byte> prepare(std::size_t) override { return std::as_writable_bytes(memory_); }
-  void commit() override {}
 
  private:
   std::span<T> memory_;
+  Extents shape_;
 };
 
 template <Serializable T>
-class SerializedAccess final : public ValueAccess {
+class SerializedAccess : public ValueAccess {
  public:
   explicit SerializedAccess(T& value) : value_(&value) {}
   [[nodiscard]] ElementType type() const override { return {ElementClass::opaque, 1}; }
@@ -199,7 +181,7 @@ std::unique_ptr<ValueAccess> make_access(const StridedView<T>& view) {
 template <Storable T>
 std::unique_ptr<ValueAccess> make_access(T& value) {
   if constexpr (Element<T>) {
-    return std::make_unique<ScalarAccess<T>>(value);
+    return std::make_unique<SpanAccess<T>>(std::span<T>(&value, 1), Extents());
   } else if constexpr (std::same_as<T, std::vector<bool>>) {
     return make_bits_access(value);
   } else if constexpr (TextList<T>) {

@@ -59,7 +59,6 @@ class ResizableValue final : public ValueAccess {
     }
     return {data, size};
   }
-  void commit() override {}
 
  private:
   [[nodiscard]] std::size_t item_size() const { return item_elements_ * type_.size_bytes; }
@@ -407,7 +406,7 @@ int reprieve_checkpoint_create(reprieve_checkpoint** checkpoint) {
 int reprieve_checkpoint_destroy(reprieve_checkpoint** checkpoint) {
   return guarded([&] {
     auto*& handle = place_for(checkpoint, "checkpoint");
-    if (handle != nullptr && handle->users > 0) {
+    if (handle != nullptr && handle->use.use_count() > 1) {
       throw UsageError("the checkpoint is in use: close its handler or manager first");
     }
     const std::unique_ptr<reprieve_checkpoint> owner(std::exchange(handle, nullptr));

@@ -82,7 +82,7 @@ int reprieve_handler_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const 
     }
     OpenArguments arguments = agreed_arguments(comm, checkpoint, directory, config, handler != nullptr);
     place_for(handler, "handler") = new reprieve_handler{
-        Use(*checkpoint),
+        checkpoint->use,
         std::make_unique<PreemptionCheckpointHandler>(comm, checkpoint->state, arguments.directory,
                                                       arguments.settings.termination, arguments.settings.manager),
         {},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bindings/handles.hpp"
 
+#include <array>
 #include <complex>
 
 #include "cluster/communicator.hpp"
@@ -16,6 +17,32 @@ namespace {
 
 /// HDF5's limit.
 constexpr int kMaxDimensions = 32;
+
+/// In the order of the enumeration reprieve_type, which begins with 1.
+constexpr std::array kElementTypes{
+    element_type_of<std::int8_t>(),
+    element_type_of<std::int16_t>(),
+    element_type_of<std::int32_t>(),
+    element_type_of<std::int64_t>(),
+    element_type_of<std::uint8_t>(),
+    element_type_of<std::uint16_t>(),
+    element_type_of<std::uint32_t>(),
+    element_type_of<std::uint64_t>(),
+    element_type_of<float>(),
+    element_type_of<double>(),
+    element_type_of<long double>(),
+    element_type_of<std::complex<float>>(),
+    element_type_of<std::complex<double>>(),
+    element_type_of<std::complex<long double>>(),
+    element_type_of<bool>(),
+    ElementType{ElementClass::text, 1},
+    ElementType{ElementClass::opaque, 1},
+    ElementType{ElementClass::boolean, 2},
+    ElementType{ElementClass::boolean, 4},
+    ElementType{ElementClass::boolean, 8},
+    ElementType{ElementClass::floating, 2},
+};
+static_assert(kElementTypes.size() == REPRIEVE_HALF);
 
 struct LastError {
   int code = REPRIEVE_OK;
@@ -57,18 +84,6 @@ std::string reason_of(int result, LastError& last) {
     return std::exchange(last.from_callback, {});
   }
   return result == last.code ? last.message : "it returned " + std::to_string(result);
-}
-
-void check_mpi_is_running() {
-  int initialized = 0;
-  int finalized = 0;
-  cluster::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
-  cluster::check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
-  if (initialized == 0 || finalized != 0) {
-    throw UsageError(initialized == 0
-                         ? "MPI is not initialised: call MPI_Init before this; a session of MPI 4 is not enough"
-                         : "MPI is finalised already");
-  }
 }
 
 OpenArguments arguments_from(const reprieve_checkpoint* checkpoint, const char* directory,
@@ -135,53 +150,11 @@ std::string checked_text(const char* text, const char* what) {
 }
 
 ElementType element_type(int type) {
-  switch (type) {
-    case REPRIEVE_INT8:
-      return element_type_of<std::int8_t>();
-    case REPRIEVE_INT16:
-      return element_type_of<std::int16_t>();
-    case REPRIEVE_INT32:
-      return element_type_of<std::int32_t>();
-    case REPRIEVE_INT64:
-      return element_type_of<std::int64_t>();
-    case REPRIEVE_UINT8:
-      return element_type_of<std::uint8_t>();
-    case REPRIEVE_UINT16:
-      return element_type_of<std::uint16_t>();
-    case REPRIEVE_UINT32:
-      return element_type_of<std::uint32_t>();
-    case REPRIEVE_UINT64:
-      return element_type_of<std::uint64_t>();
-    case REPRIEVE_FLOAT:
-      return element_type_of<float>();
-    case REPRIEVE_DOUBLE:
-      return element_type_of<double>();
-    case REPRIEVE_LONG_DOUBLE:
-      return element_type_of<long double>();
-    case REPRIEVE_COMPLEX_FLOAT:
-      return element_type_of<std::complex<float>>();
-    case REPRIEVE_COMPLEX_DOUBLE:
-      return element_type_of<std::complex<double>>();
-    case REPRIEVE_COMPLEX_LONG_DOUBLE:
-      return element_type_of<std::complex<long double>>();
-    case REPRIEVE_BOOL:
-      return element_type_of<bool>();
-    case REPRIEVE_BOOL16:
-      return {ElementClass::boolean, 2};
-    case REPRIEVE_BOOL32:
-      return {ElementClass::boolean, 4};
-    case REPRIEVE_BOOL64:
-      return {ElementClass::boolean, 8};
-    case REPRIEVE_HALF:
-      return {ElementClass::floating, 2};
-    case REPRIEVE_CHAR:
-      return {ElementClass::text, 1};
-    case REPRIEVE_BYTE:
-      return {ElementClass::opaque, 1};
-    default:
-      throw UsageError("there is no element type " + std::to_string(type) +
-                       ": pass one of the enumeration reprieve_type, such as REPRIEVE_DOUBLE");
+  if (type < 1 || type > static_cast<int>(kElementTypes.size())) {
+    throw UsageError("there is no element type " + std::to_string(type) +
+                     ": pass one of the enumeration reprieve_type, such as REPRIEVE_DOUBLE");
   }
+  return kElementTypes.at(static_cast<std::size_t>(type) - 1);
 }
 
 Extents extents(const std::string& name, const char* what, int dimensions, const std::int64_t* values) {
@@ -211,10 +184,6 @@ std::vector<std::ptrdiff_t> strides(int dimensions, const std::ptrdiff_t* values
 
 OpenArguments agreed_arguments(MPI_Comm comm, const reprieve_checkpoint* checkpoint, const char* directory,
                                const reprieve_config* config, bool has_place) {
-  check_mpi_is_running();
-  if (comm == MPI_COMM_NULL) {
-    throw UsageError("the communicator is MPI_COMM_NULL: pass that of all ranks that save together");
-  }
   OpenArguments arguments;
   const core::Outcome mine = core::capture([&] {
     if (!has_place) {

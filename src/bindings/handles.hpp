@@ -22,8 +22,8 @@
 
 struct reprieve_checkpoint {
   reprieve::Checkpoint state;
-  reprieve::core::Outcome first_failure;  ///< of a registration
-  int users = 0;                          ///< handlers and managers that are open
+  reprieve::core::Outcome first_failure;                       ///< of a registration
+  std::shared_ptr<const void> use = std::make_shared<char>();  ///< handlers and managers that are open share it
 };
 
 struct reprieve_config {
@@ -123,18 +123,6 @@ std::vector<std::ptrdiff_t> strides(int dimensions, const std::ptrdiff_t* values
 
 // What is behind the handles.
 
-/// Keeps a checkpoint from being destroyed.
-class Use {
- public:
-  explicit Use(reprieve_checkpoint& checkpoint) : checkpoint_(&checkpoint) { ++checkpoint_->users; }
-  ~Use() { --checkpoint_->users; }
-  Use(const Use&) = delete;
-  Use& operator=(const Use&) = delete;
-
- private:
-  reprieve_checkpoint* checkpoint_;
-};
-
 /// Runs a registration in a checkpoint, which keeps its failure.
 template <class Operation>
 int registering(reprieve_checkpoint* checkpoint, Operation&& operation) {
@@ -191,7 +179,7 @@ void show(const std::optional<CheckpointInfo>& found, int* flag, reprieve_checkp
 }  // namespace reprieve::bindings
 
 struct reprieve_handler {
-  reprieve::bindings::Use use;
+  std::shared_ptr<const void> use;  ///< of the checkpoint
   std::unique_ptr<reprieve::PreemptionCheckpointHandler> handler;
   std::vector<reprieve::PreemptionScope> scopes;  ///< open ones, the innermost last
   bool step_is_open = false;
@@ -199,7 +187,7 @@ struct reprieve_handler {
 };
 
 struct reprieve_manager {
-  reprieve::bindings::Use use;
+  std::shared_ptr<const void> use;  ///< of the checkpoint
   std::unique_ptr<reprieve::CheckpointManager> manager;
   std::optional<reprieve::CheckpointInfo> told{};  ///< what the caller was shown last
   std::vector<reprieve::CheckpointInfo> listed{};  ///< the same, of a list

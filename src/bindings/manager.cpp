@@ -49,7 +49,7 @@ int reprieve_manager_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const 
     }
     OpenArguments arguments = agreed_arguments(comm, checkpoint, directory, config, manager != nullptr);
     place_for(manager, "manager") = new reprieve_manager{
-        Use(*checkpoint),
+        checkpoint->use,
         std::make_unique<CheckpointManager>(comm, checkpoint->state, arguments.directory, arguments.settings.manager)};
   });
 }

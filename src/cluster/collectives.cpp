@@ -68,19 +68,16 @@ void Communicator::transfer(std::unique_ptr<PartBuffers>& buffers, std::string_v
   }
 }
 
-void Communicator::broadcast_pieces(std::unique_ptr<Bytes>& buffer, int root, std::string_view what) {
-  try {
-    for (std::size_t done = 0; done < buffer->size();) {
-      const std::size_t size = std::min(piece_bytes_, buffer->size() - done);
-      MPI_Request request = MPI_REQUEST_NULL;
-      check_mpi(MPI_Ibcast(buffer->data() + done, static_cast<int>(size), MPI_BYTE, root, comm_, &request),
-                "MPI_Ibcast");
-      wait(request, what);
-      done += size;
+/// Calls @p send(first byte, size) for pieces of @p total bytes, with an entry check between two of them.
+template <class Send>
+void Communicator::in_pieces(std::uint64_t total, std::string_view what, Send&& send) {
+  for (std::uint64_t done = 0; done < total;) {
+    if (done > 0) {
+      check_entry(Kind::broadcast, 0, {}, what);
     }
-  } catch (...) {
-    static_cast<void>(buffer.release());
-    throw;
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, total - done));
+    send(static_cast<std::size_t>(done), static_cast<int>(size));
+    done += size;
   }
 }
 
@@ -96,7 +93,16 @@ void Communicator::broadcast(Bytes& bytes, int root, std::string_view what) {
                 }
               }),
               what);
-  broadcast_pieces(buffer, root, what);
+  try {
+    in_pieces(size, what, [&](std::size_t first, int piece) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check_mpi(MPI_Ibcast(buffer->data() + first, piece, MPI_BYTE, root, comm_, &request), "MPI_Ibcast");
+      wait(request, what);
+    });
+  } catch (...) {
+    static_cast<void>(buffer.release());  // MPI may still read and write there
+    throw;
+  }
   bytes = std::move(*buffer);
 }
 
@@ -134,39 +140,6 @@ std::vector<Bytes> Communicator::gather(std::span<const std::byte> mine, std::st
               what);
   transfer(buffers, what);
   return std::move(buffers->parts);
-}
-
-Bytes Communicator::scatter(const std::vector<Bytes>& parts, std::string_view what) {
-  Prepared& p = *prepared_;
-  check_entry(Kind::scatter, 0, is_chief() ? check_parts(parts.size(), size_) : core::Outcome{}, what);
-  if (is_chief()) {
-    std::transform(parts.begin(), parts.end(), p.sizes_out.begin(), [](const Bytes& part) { return part.size(); });
-  }
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iscatter(p.sizes_out.data(), 1, MPI_UINT64_T, p.sizes_in.data(), 1, MPI_UINT64_T, 0, comm_, &request),
-            "MPI_Iscatter");
-  wait(request, what);
-
-  std::unique_ptr<PartBuffers> buffers;
-  check_entry(Kind::scatter, 0, core::capture([&] {
-                buffers = std::make_unique<PartBuffers>();
-                auto& b = *buffers;
-                core::resize_or_report(b.mine, p.sizes_in.front());
-                if (!is_chief()) {
-                  b.receives.push_back({0, b.mine.data(), b.mine.size()});
-                  b.requests.resize(1);
-                  return;
-                }
-                std::copy(parts.front().begin(), parts.front().end(), b.mine.begin());
-                b.parts.assign(parts.begin() + 1, parts.end());
-                for (std::size_t i = 0; i < b.parts.size(); ++i) {
-                  b.sends.push_back({static_cast<int>(i) + 1, b.parts[i].data(), b.parts[i].size()});
-                }
-                b.requests.resize(b.sends.size());
-              }),
-              what);
-  transfer(buffers, what);
-  return std::move(buffers->mine);
 }
 
 /// To or from all other ranks that have a part.
@@ -221,6 +194,23 @@ void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what, c
   theirs = std::move(buffers->in);
 }
 
+Bytes Communicator::scatter(const std::vector<Bytes>& parts, std::string_view what) {
+  Parts mine;
+  Parts theirs;
+  const core::Outcome prepared = core::capture([&] {
+    mine.sizes.resize(static_cast<std::size_t>(size_));
+    if (is_chief()) {
+      mine.sizes.clear();
+      for (const Bytes& part : parts) {
+        mine.sizes.push_back(part.size());
+        mine.bytes.insert(mine.bytes.end(), part.begin(), part.end());
+      }
+    }
+  });
+  exchange(mine, theirs, what, prepared);
+  return std::move(theirs.bytes);
+}
+
 // Bytes that all ranks read. The ranks of a node share one memory for them where that can be:
 //  1. the rank that has them sends them to the leader of its node; the leaders broadcast them among themselves;
 //  2. a leader sends the ranks of its node their address, and they read its memory;
@@ -244,19 +234,6 @@ struct Communicator::CommonMemory {
     return shared ? shared->bytes().data() : std::as_writable_bytes(std::span(own)).data();
   }
 };
-
-/// Calls @p send(first byte, size) for pieces of @p total bytes, with an entry check between two of them.
-template <class Send>
-void Communicator::in_pieces(std::uint64_t total, std::string_view what, Send&& send) {
-  for (std::uint64_t done = 0; done < total;) {
-    if (done > 0) {
-      check_entry(Kind::broadcast, 0, {}, what);
-    }
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, total - done));
-    send(static_cast<std::size_t>(done), static_cast<int>(size));
-    done += size;
-  }
-}
 
 const Communicator::Nodes& Communicator::nodes(std::string_view what) {
   if (nodes_) {

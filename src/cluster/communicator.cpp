@@ -45,12 +45,16 @@ class ErrorsReturned {
 /// A communicator that ranks can be compared in. @throws UsageError, on this rank
 void check_parent(MPI_Comm parent) {
   int initialized = 0;
+  int finalized = 0;
   check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
-  if (initialized == 0) {
-    throw UsageError("MPI is not initialised: call MPI_Init before this; a session of MPI 4 is not enough");
+  check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
+  if (initialized == 0 || finalized != 0) {
+    throw UsageError(initialized == 0
+                         ? "MPI is not initialised: call MPI_Init before this; a session of MPI 4 is not enough"
+                         : "MPI is finalised already");
   }
   if (parent == MPI_COMM_NULL) {
-    throw UsageError("the communicator is MPI_COMM_NULL");
+    throw UsageError("the communicator is MPI_COMM_NULL: pass that of all ranks that save together");
   }
   int is_intercommunicator = 0;
   check_mpi(MPI_Comm_test_inter(parent, &is_intercommunicator), "MPI_Comm_test_inter");
@@ -94,9 +98,7 @@ void check_mpi(int result, const char* call) {
   throw MpiError(fmt::format("{} failed: {}", call, std::string(text, static_cast<std::size_t>(length))));
 }
 
-Communicator::Communicator(Unconnected, std::chrono::milliseconds timeout) noexcept : timeout_(timeout) {}
-
-Communicator::Communicator(MPI_Comm parent, std::chrono::milliseconds timeout) : Communicator(Unconnected{}, timeout) {
+Communicator::Communicator(MPI_Comm parent, std::chrono::milliseconds timeout) : Communicator(timeout) {
   check_parent(parent);
   connect(parent);
 }
@@ -104,7 +106,7 @@ Communicator::Communicator(MPI_Comm parent, std::chrono::milliseconds timeout) :
 std::shared_ptr<Communicator> Communicator::make(MPI_Comm parent, std::chrono::milliseconds timeout) {
   check_parent(parent);
   std::shared_ptr<Communicator> made;
-  const bool has_memory = has_memory_for([&] { made.reset(new Communicator(Unconnected{}, timeout)); });
+  const bool has_memory = has_memory_for([&] { made.reset(new Communicator(timeout)); });
   const ErrorsReturned returned(parent);
   check_first_entry(parent, has_memory, timeout);
   made->connect(parent);

@@ -243,8 +243,7 @@ class Communicator {
     std::vector<Stream> receives;
     std::vector<MPI_Request> requests;
   };
-  struct Unconnected {};
-  Communicator(Unconnected, std::chrono::milliseconds timeout) noexcept;
+  explicit Communicator(std::chrono::milliseconds timeout) noexcept : timeout_(timeout) {}
 
   void connect(MPI_Comm parent);
   void prepare();
@@ -287,7 +286,6 @@ class Communicator {
   // collectives.cpp
   /// Sends and receives whole streams, piece by piece. @p buffers  own their memory, and are left to MPI if it fails
   void transfer(std::unique_ptr<PartBuffers>& buffers, std::string_view what);
-  void broadcast_pieces(std::unique_ptr<Bytes>& buffer, int root, std::string_view what);
   [[nodiscard]] std::vector<Stream> streams_of(Parts& parts) const;
   const Nodes& nodes(std::string_view what);
   template <class Send>
@@ -339,17 +337,7 @@ struct Communicator::Nodes {
 // Memory of a communicator that is taken when it is made. Internal to it.
 
 /// What a rank came for. With it, ranks that are in different operations find out.
-enum class Communicator::Kind : std::int64_t {
-  agree,
-  barrier,
-  broadcast,
-  gather,
-  scatter,
-  exchange,
-  max,
-  compare,
-  end
-};
+enum class Communicator::Kind : std::int64_t { agree, barrier, broadcast, gather, exchange, max, compare, end };
 
 struct Communicator::Prepared {
   /// A failure on its way to all ranks. Longer texts follow in parts.

@@ -82,6 +82,23 @@ int flags_for(int flags, Links links) noexcept {
   return flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | (links == Links::refused ? O_NOFOLLOW : 0);
 }
 
+/// Gives a file that was made just now the rights that the umask took away. Not to files of others or with content:
+/// their rights are for their users to choose. @return an error number if the file cannot be examined, or 0
+int give_rights(int descriptor, mode_t mode) noexcept {
+  struct stat status = {};
+  if (::fstat(descriptor, &status) != 0) {
+    return errno;
+  }
+  if (!S_ISREG(status.st_mode) || status.st_size != 0 || status.st_uid != ::geteuid() ||
+      (mode & ~status.st_mode) == 0) {
+    return 0;
+  }
+  if (::fchmod(descriptor, mode) != 0) {
+    static_cast<void>(has_no_rights(errno));  // missing rights are reported when the file is read
+  }
+  return 0;
+}
+
 /// What has just been opened, if it is a regular file.
 Descriptor checked_file(Descriptor opened, const fs::path& path, int flags, mode_t mode) {
   if (!opened.is_open()) {
@@ -484,14 +501,10 @@ std::optional<Directory> Directory::find_directory(const std::string& name) cons
 }
 
 Directory Directory::make_directory(const std::string& name, mode_t mode) const {
-  check_name(name);
-  if (::mkdirat(descriptor(), name.c_str(), mode) != 0) {
-    throw storage_error("make directory", path_ / name, errno);
-  }
-  if (auto made = open_made(*this, name, mode)) {
+  if (auto made = make_directory_if_free(name, mode)) {
     return std::move(*made);
   }
-  throw storage_error("make directory", path_ / name, ENOENT);
+  throw storage_error("make directory", path_ / name, contains(name) ? EEXIST : ENOENT);
 }
 
 std::optional<Directory> Directory::make_directory_if_free(const std::string& name, mode_t mode) const {
@@ -649,21 +662,6 @@ bool has_no_rights(int error_number) noexcept {
         error_number);
   }
   return true;
-}
-
-int give_rights(int descriptor, mode_t mode) noexcept {
-  struct stat status = {};
-  if (::fstat(descriptor, &status) != 0) {
-    return errno;
-  }
-  if (!S_ISREG(status.st_mode) || status.st_size != 0 || status.st_uid != ::geteuid() ||
-      (mode & ~status.st_mode) == 0) {
-    return 0;
-  }
-  if (::fchmod(descriptor, mode) != 0) {
-    static_cast<void>(has_no_rights(errno));  // missing rights are reported when the file is read
-  }
-  return 0;
 }
 
 WriteDirectory::WriteDirectory(const fs::path& checkpoints, int rank)

@@ -15,7 +15,6 @@
 #include <thread>
 #include <utility>
 
-#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "reprieve/error.hpp"
@@ -62,44 +61,29 @@ bool ends_inside_a_line(int descriptor) {
 EventLog::EventLog(const std::filesystem::path& file) : file_(file) {
   try {
     const Directory directory = Directory::open(file.has_parent_path() ? file.parent_path() : ".");
-    descriptor_ =
-        directory.open_file(file.filename().string(), O_RDWR | O_APPEND | O_CREAT, directory.file_mode()).release();
+    descriptor_ = directory.open_file(file.filename().string(), O_RDWR | O_APPEND | O_CREAT, directory.file_mode());
   } catch (const StorageError& error) {
     report_failure(error.what());
     return;
   }
-  torn_ = ends_inside_a_line(descriptor_);
+  torn_ = ends_inside_a_line(descriptor_.get());
 }
 
 EventLog::~EventLog() {
-  if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
+  if (descriptor_.is_open() && ::close(descriptor_.release()) != 0) {
     report_failure(error_text());
   }
 }
 
-EventLog::EventLog(EventLog&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      failed_(other.failed_),
-      torn_(other.torn_),
-      file_(std::move(other.file_)) {}
-
-EventLog& EventLog::operator=(EventLog&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(failed_, other.failed_);
-  std::swap(torn_, other.torn_);
-  std::swap(file_, other.file_);
-  return *this;
-}
-
 void EventLog::write(const Event& event) {
-  if (descriptor_ < 0) {
+  if (!descriptor_.is_open()) {
     return;
   }
   const auto line = to_json({event, event_time(std::chrono::system_clock::now()), monotonic_seconds()});
   // Text from signals, host names and exceptions may not be UTF-8; a replacement character is better than no event.
   const std::string text =
       (torn_ ? "\n" : "") + line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
-  const ssize_t written = uninterrupted([&] { return ::write(descriptor_, text.data(), text.size()); });
+  const ssize_t written = uninterrupted([&] { return ::write(descriptor_.get(), text.data(), text.size()); });
   if (written < 0) {
     report_failure(error_text());
     return;

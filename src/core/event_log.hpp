@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/directory.hpp"
 #include "core/events.hpp"
 
 namespace reprieve::core {
@@ -26,10 +27,8 @@ class EventLog {
   EventLog() = default;
   explicit EventLog(const std::filesystem::path& file);
   ~EventLog();
-  EventLog(EventLog&& other) noexcept;
-  EventLog& operator=(EventLog&& other) noexcept;
-  EventLog(const EventLog&) = delete;
-  EventLog& operator=(const EventLog&) = delete;
+  EventLog(EventLog&& other) noexcept = default;
+  EventLog& operator=(EventLog&& other) noexcept = default;
 
   /// Writes the line, with the time of now.
   void write(const Event& event);
@@ -37,7 +36,7 @@ class EventLog {
  private:
   void report_failure(const std::string& problem);
 
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   bool failed_ = false;  ///< a failure was logged
   bool torn_ = false;    ///< the file ends in the middle of a line
   std::filesystem::path file_;

@@ -51,17 +51,14 @@ std::string host_name() {
 
 namespace {
 
-/// Descriptors to close. A fork handler gets no argument, so that this has to be global; atomic, since another thread
-/// may fork at any time. Zero stands for nothing, so that no initialisation is needed.
-struct Slot {
-  std::atomic<int> descriptor_plus_one{0};
-};
-std::array<Slot, 64> slots;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+/// Descriptors to close, each plus one; zero stands for nothing. A fork handler gets no argument, so that this has to
+/// be global; atomic, since another thread may fork at any time.
+std::array<std::atomic<int>, 64> slots{};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 /// In the child, which has one thread; only calls that a signal handler may make.
 void close_all() {
-  for (Slot& slot : slots) {
-    if (const int descriptor = slot.descriptor_plus_one.exchange(0) - 1; descriptor >= 0) {
+  for (std::atomic<int>& slot : slots) {
+    if (const int descriptor = slot.exchange(0) - 1; descriptor >= 0) {
       ::close(descriptor);
     }
   }
@@ -81,7 +78,7 @@ ClosedOnFork::ClosedOnFork(int descriptor) {
   static const bool installed = install();
   for (std::size_t i = 0; installed && descriptor >= 0 && i < slots.size(); ++i) {
     int none = 0;
-    if (slots[i].descriptor_plus_one.compare_exchange_strong(none, descriptor + 1)) {
+    if (slots[i].compare_exchange_strong(none, descriptor + 1)) {
       slot_ = static_cast<int>(i);
       return;
     }
@@ -90,7 +87,7 @@ ClosedOnFork::ClosedOnFork(int descriptor) {
 
 ClosedOnFork::~ClosedOnFork() {
   if (slot_ >= 0) {
-    slots[static_cast<std::size_t>(slot_)].descriptor_plus_one = 0;
+    slots[static_cast<std::size_t>(slot_)] = 0;
   }
 }
 

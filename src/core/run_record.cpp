@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <mutex>
@@ -69,22 +68,23 @@ constexpr int kStartField = 19;
 }  // namespace
 
 RunRecord open_run_record(const std::string& host) {
-  const char* directory = std::getenv(kRunDirectoryVariable);
-  if (directory == nullptr || *directory == '\0') {
+  const auto directory = environment_variable(kRunDirectoryVariable);
+  if (!directory) {
     return {};
   }
   auto place = take_place();
   const std::string number = *place == 0 ? "" : fmt::format(".{}", *place);
-  EventLog log(std::filesystem::path(directory) / fmt::format("{}.{}{}{}", host, ::getpid(), number, kRunRecordSuffix));
+  EventLog log(std::filesystem::path(*directory) /
+               fmt::format("{}.{}{}{}", host, ::getpid(), number, kRunRecordSuffix));
   return {std::move(log), std::move(place)};
 }
 
 std::string read_drill_orders() {
-  const char* directory = std::getenv(kRunDirectoryVariable);
-  if (directory == nullptr || *directory == '\0') {
+  const auto directory = environment_variable(kRunDirectoryVariable);
+  if (!directory) {
     return "";
   }
-  std::ifstream file(std::filesystem::path(directory) / kDrillOrdersName);
+  std::ifstream file(std::filesystem::path(*directory) / kDrillOrdersName);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -166,27 +166,20 @@ void write_worker_record(const std::filesystem::path& directory, const nlohmann:
 
 WorkerLock::WorkerLock(const std::filesystem::path& directory) {
   try {
-    descriptor_ = Directory::open(directory).open_file(kWorkerRecordName, O_RDONLY).release();
+    descriptor_ = Directory::open(directory).open_file(kWorkerRecordName, O_RDONLY);
   } catch (const StorageError& error) {
     log::debug("{}; other nodes cannot see whether this process lives", error.what());
     return;
   }
-  closed_on_fork_ = ClosedOnFork(descriptor_);
-  int result = ::flock(descriptor_, LOCK_SH | LOCK_NB);
+  closed_on_fork_ = ClosedOnFork(descriptor_.get());
+  int result = ::flock(descriptor_.get(), LOCK_SH | LOCK_NB);
   for (int i = 0; i < kTries && result != 0 && errno == EWOULDBLOCK; ++i) {
     std::this_thread::sleep_for(kPause);
-    result = ::flock(descriptor_, LOCK_SH | LOCK_NB);
+    result = ::flock(descriptor_.get(), LOCK_SH | LOCK_NB);
   }
   if (result != 0) {
     log::debug("cannot lock {}: {}; other nodes cannot see whether this process lives",
                (directory / kWorkerRecordName).string(), std::generic_category().message(errno));
-  }
-}
-
-WorkerLock::~WorkerLock() {
-  closed_on_fork_ = {};
-  if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
-    log::warning("closing {} failed: {}", kWorkerRecordName, std::generic_category().message(errno));
   }
 }
 

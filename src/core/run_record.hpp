@@ -139,13 +139,10 @@ void write_worker_record(const std::filesystem::path& directory, const nlohmann:
 class WorkerLock {
  public:
   explicit WorkerLock(const std::filesystem::path& directory);
-  ~WorkerLock();
-  WorkerLock(const WorkerLock&) = delete;
-  WorkerLock& operator=(const WorkerLock&) = delete;
 
  private:
-  int descriptor_ = -1;
-  ClosedOnFork closed_on_fork_;
+  Descriptor descriptor_;
+  ClosedOnFork closed_on_fork_;  ///< ends before the descriptor does
 };
 
 }  // namespace reprieve::core

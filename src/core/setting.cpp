@@ -12,22 +12,16 @@
 namespace reprieve::core {
 namespace {
 
-bool is_choice(const Rule& rule, const Json& value) {
-  return value.is_string() &&
-         std::find(rule.choices.begin(), rule.choices.end(), value.get<std::string>()) != rule.choices.end();
+template <class T>
+bool is_one_of(const std::vector<T>& list, const Json& value) {
+  return std::find(list.begin(), list.end(), value.get<T>()) != list.end();
 }
+
+bool is_choice(const Rule& rule, const Json& value) { return value.is_string() && is_one_of(rule.choices, value); }
 
 bool in_range(const Rule& rule, const Json& value) {
   const auto number = value.get<double>();
   return number >= rule.min && number <= rule.max;
-}
-
-bool is_also(const Rule& rule, const Json& value) {
-  return std::find(rule.also.begin(), rule.also.end(), value.get<std::int64_t>()) != rule.also.end();
-}
-
-bool is_excluded(const Rule& rule, const Json& value) {
-  return std::find(rule.excluded.begin(), rule.excluded.end(), value.get<std::int64_t>()) != rule.excluded.end();
 }
 
 /// std::regex calls itself for every character: a text of some 100 kB would use up the stack.
@@ -151,7 +145,7 @@ bool permits(const Rule& rule, const Json& value) {
       return value.is_boolean();
     case Rule::Kind::whole_number:
       return value.is_number_integer() &&
-             ((in_range(rule, value) && !is_excluded(rule, value)) || is_also(rule, value));
+             ((in_range(rule, value) && !is_one_of(rule.excluded, value)) || is_one_of(rule.also, value));
     case Rule::Kind::number:
       return value.is_number() && in_range(rule, value);
     case Rule::Kind::text:

@@ -121,16 +121,7 @@ Clock::duration BackgroundTask::duration() const {
 Watchdog::Watchdog(std::string who, std::chrono::milliseconds limit)
     : who_(std::move(who)), limit_(limit), deadline_(std::chrono::steady_clock::now() + limit) {
   const SignalsBlocked blocked;  // inherited by the thread
-  thread_ = std::thread([this] { watch(); });
-}
-
-Watchdog::~Watchdog() {
-  {
-    const std::lock_guard lock(mutex_);
-    done_ = true;
-  }
-  changed_.notify_one();
-  thread_.join();
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
 void Watchdog::enter(std::string stage) {
@@ -139,12 +130,12 @@ void Watchdog::enter(std::string stage) {
   deadline_ = std::chrono::steady_clock::now() + limit_;
 }
 
-void Watchdog::watch() {
+void Watchdog::watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (!done_) {
+  while (!stop.stop_requested()) {
     const auto deadline = deadline_;
-    changed_.wait_until(lock, deadline, [this] { return done_; });
-    if (!done_ && std::chrono::steady_clock::now() >= deadline_) {
+    stopped_.wait_until(lock, stop, deadline, [] { return false; });
+    if (!stop.stop_requested() && std::chrono::steady_clock::now() >= deadline_) {
       give_up("reprieve: " + who_ + ": no answer from '" + stage_ + "' for " + std::to_string(limit_.count()) +
               " ms; aborting, because a hanging MPI-IO call cannot be left in any other way\n");
     }

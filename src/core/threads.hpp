@@ -96,7 +96,6 @@ class BackgroundTask {
 class Watchdog {
  public:
   Watchdog(std::string who, std::chrono::milliseconds limit);
-  ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
@@ -104,16 +103,15 @@ class Watchdog {
   void enter(std::string stage);
 
  private:
-  void watch();
+  void watch(const std::stop_token& stop);
 
   const std::string who_;
   const std::chrono::milliseconds limit_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any stopped_;
   std::string stage_ = "start";
   std::chrono::steady_clock::time_point deadline_;
-  bool done_ = false;
-  std::thread thread_;  ///< last: it uses the others
+  std::jthread thread_;  ///< last: it uses the others, and ends before them
 };
 
 }  // namespace reprieve::core

@@ -89,16 +89,16 @@ std::chrono::milliseconds PreemptionCheckpointHandler::Impl::error_limit() const
 
 /// So that the other ranks get the error, and this one knows how long their steps take.
 void PreemptionCheckpointHandler::Impl::announce_failure() {
-  if (threads_.running()) {
-    threads_->announce_failure(std::min(config.error_timeout, kAnnouncement));
-    longest_known_step_ = std::max(longest_known_step_, threads_->longest_step_of_all());
+  if (threads_) {
+    threads_->thread.announce_failure(std::min(config.error_timeout, kAnnouncement));
+    longest_known_step_ = std::max(longest_known_step_, threads_->thread.longest_step_of_all());
   }
 }
 
 /// The manager has a communicator of its own, and may have waited for them in vain. Then there is no point in waiting
 /// once more, and the error that names them must not be lost behind another one.
 bool PreemptionCheckpointHandler::Impl::ranks_are_missing() const {
-  return comm_.broken() || manager.impl().comm.broken() || threads_.broken();
+  return comm_.broken() || manager.impl().comm.broken() || (threads_ && threads_->thread.broken());
 }
 
 /// Takes part in the spreading of the error of @p origin_rank and throws it. @p mine is used if that is this rank.
@@ -113,7 +113,7 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
     }
   };
   const core::Outcome spread_as = core::capture([&] { comm_.together(spread, kSpreading); });
-  threads_.rest();
+  rest_threads();
   policy_.drop_commit();
   saver_.settle();  // all ranks are here, and what is nearly saved need not be lost
   if (spread_as) {
@@ -139,7 +139,11 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
     verdict = agreement_.fail(error_limit());
   } catch (const UnresponsiveError& unresponsive) {
     ended = true;
-    report_stuck_peers(failure, unresponsive.what());
+    core::log::error("{}", failure.message);
+    core::log::error(
+        "the other ranks did not come to hear of this error ({}): they may wait for this rank in a collective call of "
+        "the application; ending the job",
+        unresponsive.what());
     config.abort_fn(comm_.handle(), 1);
     std::rethrow_exception(error);
   }
@@ -166,16 +170,6 @@ void PreemptionCheckpointHandler::Impl::fail_quietly(const std::string& message)
   } catch (const std::exception& error) {
     core::log::debug("{}", error.what());
   }
-}
-
-void PreemptionCheckpointHandler::Impl::report_stuck_peers(const core::Failure& failure,
-                                                           const std::string& why) const noexcept {
-  core::log::error("{}", failure.message);
-  core::log::error(
-      "the other ranks did not come to hear of this error ({}): they may wait for this rank in a collective call of "
-      "the "
-      "application; ending the job",
-      why);
 }
 
 }  // namespace reprieve

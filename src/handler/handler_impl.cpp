@@ -28,6 +28,8 @@ constexpr milliseconds kLookWhileTrainingOn{1000};
 /// Before rank 0 asks once more whether the save in the background is written everywhere.
 constexpr milliseconds kAskForCommitAgain{50};
 
+constexpr const char* kChoosing = "choosing how the ranks agree";
+
 void check_same_ranks(MPI_Comm comm, const CheckpointManager& manager) {
   int size = 0;
   cluster::check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
@@ -54,6 +56,21 @@ TerminationConfig agreed_config(MPI_Comm comm, const CheckpointManager& manager,
   return std::move(settings.termination);
 }
 
+/// Whether the ranks agree by threads. Who wants a check at every boundary gets that. Collective.
+/// @throws ConfigError, on all ranks, if threads are asked for and MPI does not allow them
+bool threads_are_wanted(cluster::Communicator& comm, const TerminationConfig& config) {
+  if (config.agreement == Agreement::boundaries) {
+    return false;
+  }
+  const bool possible = comm.max(cluster::any_thread_may_use_mpi() ? 0 : 1, kChoosing) == 0;
+  if (!possible && config.agreement == Agreement::threads) {
+    throw ConfigError(
+        "termination.agreement: found \"threads\", but MPI does not run with MPI_THREAD_MULTIPLE on all ranks: ask for "
+        "it by MPI_Init_thread, or choose \"auto\"");
+  }
+  return possible;
+}
+
 }  // namespace
 
 PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& checkpoint_manager,
@@ -65,7 +82,6 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       runtime_info_(handler::find_runtime_info(comm_, config, manager.options().read_environment)),
       log_(manager.impl()),
       dry_run_(manager.impl().drill, log_),
-      news_(manager.impl().drill.has_value(), log_),
       notices_(comm_, handler::sources_of(comm_, config, runtime_info_, manager.directory())),
       policy_({config.save_every_steps, *config.grace_margin}),
       saver_(comm_, manager, config.save_fn && config.save_fn_mode == SaveFnMode::instead,
@@ -79,7 +95,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   if (!config.abort_fn) {
     config.abort_fn = abort_job;
   }
-  const bool by_threads = handler::threads_are_wanted(comm_, config);
+  const bool by_threads = threads_are_wanted(comm_, config);
   Checkpoint::Registry& registry = manager.impl().checkpoint.registry();
   manager.impl().run_record.write(events::HandlerBegun{});
   storage::check_registration(comm_, registry);
@@ -120,7 +136,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
     begin_rounds();
   }
   // The restore was collective, so by now every rank watches its signals.
-  log_.ready(run_calls, config, platform(), threads_.running() ? "threads" : "boundaries");
+  log_.ready(run_calls, config, platform(), threads_ ? "threads" : "boundaries");
   ++manager.impl().handlers;
   has_joined_ = true;
 }
@@ -186,12 +202,34 @@ void PreemptionCheckpointHandler::Impl::join_manager() {
                            }};
 }
 
+/// If one rank can make no thread, none uses them. Collective.
 void PreemptionCheckpointHandler::Impl::begin_rounds() {
-  threads_.start(comm_, config.peer_timeout, [this] { return notices_.has_news(); });
-  if (threads_.running()) {
-    agreement_.check_by(*threads_);
-    plan_alarm(milliseconds(0));
-    threads_.resume();
+  threads_.emplace(comm_.handle(), config.peer_timeout, [this] { return notices_.has_news(); });
+  std::int64_t failed = 0;
+  try {
+    threads_->thread.start();
+  } catch (const std::system_error& error) {
+    core::log::warning("rank {} ({}) can make no thread for the agreement ({}): all ranks agree at boundaries instead",
+                       comm_.rank(), comm_.host(), error.what());
+    failed = 1;
+  }
+  if (comm_.max(failed, kChoosing) != 0) {
+    threads_.reset();
+    return;
+  }
+  agreement_.check_by(threads_->thread);
+  plan_alarm(milliseconds(0));
+  threads_->thread.resume();
+}
+
+/// At a point where all ranks are: they have just agreed that nothing more will be agreed on, for now.
+void PreemptionCheckpointHandler::Impl::rest_threads(milliseconds limit) noexcept {
+  try {
+    if (threads_) {
+      threads_->thread.rest(limit);
+    }
+  } catch (const std::exception& error) {
+    core::log::warning("{}", error.what());
   }
 }
 
@@ -261,16 +299,16 @@ void PreemptionCheckpointHandler::Impl::note_step_time(const cluster::Verdict& v
   }
   longest_step_ = std::max(longest_step_, verdict.step_time);
   longest_known_step_ = std::max(longest_known_step_, verdict.step_time);
-  news_.tell(run_calls, verdict.step_time);
+  log_.step(run_calls, verdict.step_time);
 }
 
 /// Before a boundary is counted, so that the round stops this rank there. The thread looks only now and then.
 void PreemptionCheckpointHandler::Impl::send_news() {
-  if (!threads_.running()) {
+  if (!threads_) {
     return;
   }
   if (notices_.any_unsent()) [[unlikely]] {
-    threads_->request(true);
+    threads_->thread.request(true);
   }
   if (comm_.is_chief() && !policy_.commit_is_planned() && manager.background_save_pending()) [[unlikely]] {
     ask_for_commit();
@@ -284,12 +322,12 @@ void PreemptionCheckpointHandler::Impl::ask_for_commit() {
     return;
   }
   ask_for_commit_after_ = now + std::max<Clock::duration>(kAskForCommitAgain, (now - saver_.last_time()) / 4);
-  threads_->request();
+  threads_->thread.request();
 }
 
 /// What becomes due by the clock begins a round.
 void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
-  if (!threads_.running()) {
+  if (!threads_) {
     return;
   }
   const auto now = Clock::now();
@@ -306,13 +344,13 @@ void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
     wake_at(local_copy_time_ + manager.options().local_every);
   }
   if (comm_.is_chief()) {
-    wake_at(news_.next());
+    wake_at(log_.next_step());
   }
   if (policy_.trains_on() && notice && notice->deadline && policy_.has_verdict()) {
     const auto lead = std::chrono::duration_cast<Clock::duration>(handler::final_save_lead(policy_.grace()));
     wake_at(std::min<Clock::time_point>(now + kLookWhileTrainingOn, *notice->deadline - lead));
   }
-  threads_->set_alarm(alarm);
+  threads_->thread.set_alarm(alarm);
 }
 
 /// After a save or a wait.
@@ -323,8 +361,8 @@ void PreemptionCheckpointHandler::Impl::steps_go_on() {
 
 void PreemptionCheckpointHandler::Impl::ask_for_save() noexcept {
   requested_ = cluster::RequestedSave::user;
-  if (threads_.running()) {
-    threads_->request();
+  if (threads_) {
+    threads_->thread.request();
   }
 }
 
@@ -384,7 +422,7 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
   or_fail([this] { agreement_.at_boundary(); });
   const auto here = agreement_.index();
   const bool decision_is_due = policy_.decision_is_due(here);
-  if (!threads_.running() && notices_.any() && !decision_is_due) [[unlikely]] {
+  if (!threads_ && notices_.any() && !decision_is_due) [[unlikely]] {
     notices_.report_if_one_waits(here, [&] {
       return policy_.preemption_is_decided() ? policy_.decision()->at - here : agreement_.boundaries_until_verdict();
     });
@@ -459,70 +497,3 @@ void PreemptionCheckpointHandler::Impl::begin_phase() {
 }
 
 }  // namespace reprieve
-
-namespace reprieve::handler {
-
-namespace {
-
-constexpr const char* kWhat = "choosing how the ranks agree";
-
-}  // namespace
-
-bool threads_are_wanted(cluster::Communicator& comm, const TerminationConfig& config) {
-  if (config.agreement == Agreement::boundaries) {
-    return false;
-  }
-  const bool possible = comm.max(cluster::any_thread_may_use_mpi() ? 0 : 1, kWhat) == 0;
-  if (!possible && config.agreement == Agreement::threads) {
-    throw ConfigError(
-        "termination.agreement: found \"threads\", but MPI does not run with MPI_THREAD_MULTIPLE on all ranks: ask for "
-        "it by MPI_Init_thread, or choose \"auto\"");
-  }
-  return possible;
-}
-
-void AgreementThreads::start(cluster::Communicator& comm, std::chrono::milliseconds peer_timeout,
-                             std::function<bool()> has_news) {
-  comm_.emplace(comm.handle(), peer_timeout);
-  channel_.emplace(*comm_);
-  thread_.emplace(*channel_, cluster::RoundOptions{.peer_timeout = peer_timeout}, std::move(has_news));
-  std::int64_t failed = 0;
-  try {
-    thread_->start();
-  } catch (const std::system_error& error) {
-    core::log::warning("rank {} ({}) can make no thread for the agreement ({}): all ranks agree at boundaries instead",
-                       comm.rank(), comm.host(), error.what());
-    failed = 1;
-  }
-  if (comm.max(failed, kWhat) != 0) {
-    thread_.reset();
-    channel_.reset();
-    comm_.reset();
-  }
-}
-
-void AgreementThreads::rest(std::chrono::milliseconds limit) noexcept {
-  if (!thread_) {
-    return;
-  }
-  try {
-    thread_->rest(limit);
-  } catch (const std::exception& error) {
-    core::log::warning("{}", error.what());
-  }
-}
-
-void AgreementThreads::resume() noexcept {
-  if (thread_) {
-    thread_->resume();
-  }
-}
-
-void AgreementThreads::abandon() noexcept {
-  if (thread_) {
-    thread_->abandon();
-    comm_->leave_mpi();
-  }
-}
-
-}  // namespace reprieve::handler

@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/communicator.hpp"
@@ -25,48 +26,23 @@
 #include "handler/runtime_info.hpp"
 #include "handler/save_policy.hpp"
 #include "handler/saving.hpp"
-#include "handler/step_reporter.hpp"
 #include "manager/manager_impl.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
 #include "reprieve/termination_config.hpp"
 
 namespace reprieve::handler {
 
-// The threads by which the ranks agree on the next check, where MPI allows them (cluster/round_thread.hpp).
+/// One rank's thread that agrees with those of the others on the next check, and what it communicates by
+/// (cluster/round_thread.hpp).
+struct AgreementThreads {
+  AgreementThreads(MPI_Comm comm_of_handler, std::chrono::milliseconds peer_timeout, std::function<bool()> has_news)
+      : comm(comm_of_handler, peer_timeout),
+        channel(comm),
+        thread(channel, {.peer_timeout = peer_timeout}, std::move(has_news)) {}
 
-/// Whether the ranks agree by threads. Who wants a check at every boundary gets that. Collective.
-/// @throws ConfigError, on all ranks, if threads are asked for and MPI does not allow them
-[[nodiscard]] bool threads_are_wanted(cluster::Communicator& comm, const TerminationConfig& config);
-
-/// One rank's thread, and what it communicates by. There is none before `start`.
-class AgreementThreads {
- public:
-  /// Starts them; if one rank can make no thread, none uses them. Collective. They rest until `resume`.
-  /// @param has_news  called in the thread: whether this rank knows something that the others do not
-  void start(cluster::Communicator& comm, std::chrono::milliseconds peer_timeout, std::function<bool()> has_news);
-
-  [[nodiscard]] bool running() const noexcept { return thread_.has_value(); }
-  /// The thread, while there is one.
-  [[nodiscard]] cluster::RoundThread& operator*() { return *thread_; }
-  cluster::RoundThread* operator->() { return &*thread_; }
-
-  /// Whether a rank has a notice that waits for a boundary, for any thread. Null without threads.
-  [[nodiscard]] std::shared_ptr<const std::atomic<bool>> notice_waits() const {
-    return thread_ ? thread_->notice_waits() : nullptr;
-  }
-  /// Ranks were missing.
-  [[nodiscard]] bool broken() const { return thread_ && thread_->broken(); }
-  /// At a point where all ranks are: they have just agreed that nothing more will be agreed on, for now.
-  void rest() noexcept { rest(std::chrono::seconds(10)); }  // there is no reason for any to come late
-  void rest(std::chrono::milliseconds limit) noexcept;
-  void resume() noexcept;
-  /// MPI is about to end.
-  void abandon() noexcept;
-
- private:
-  std::optional<cluster::Communicator> comm_;
-  std::optional<cluster::MpiRoundChannel> channel_;
-  std::optional<cluster::RoundThread> thread_;  ///< uses what stands above
+  cluster::Communicator comm;
+  cluster::MpiRoundChannel channel;
+  cluster::RoundThread thread;  ///< uses what stands above
 };
 
 }  // namespace reprieve::handler
@@ -144,6 +120,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void note_if_finished();
   void join_manager();
   void begin_rounds();
+  void rest_threads(std::chrono::milliseconds limit = std::chrono::seconds(10)) noexcept;
 
   // Checks (handler_impl.cpp).
   [[nodiscard]] cluster::LocalView look();
@@ -193,9 +170,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void take_local_copy();
   void advance_local_copy();
   void watch_over_local_copies();
-  void hold_emergency_save(bool holds) noexcept;
-  void end_emergency_save() noexcept;
-  void give_back_local_copies();
+  void save_in_time(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args, const char* message = "");
   void commit();
   template <class Save>
   void or_put_off(SaveReason::Kind reason, Save && save);
@@ -226,7 +201,6 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   [[noreturn]] void hear_error_of_own(int origin_rank, const core::Failure& mine, const std::exception_ptr& error);
   void announce_failure();
   [[nodiscard]] std::chrono::milliseconds error_limit() const;
-  void report_stuck_peers(const core::Failure& failure, const std::string& why) const noexcept;
   [[nodiscard]] bool ranks_are_missing() const;
 
   std::shared_ptr<const void> state_use_;  ///< nothing more can be registered
@@ -234,7 +208,6 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   const handler::RuntimeInfo runtime_info_;
   handler::RunLog log_;
   handler::DryRun dry_run_;
-  handler::StepReporter news_;
   handler::Notices notices_;
   handler::SavePolicy policy_;
   handler::Saver saver_;
@@ -254,7 +227,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   std::chrono::steady_clock::time_point local_copy_time_;   ///< of the last one, or of the start
   std::shared_ptr<manager::EmergencySave> emergency_save_;  ///< of the node-local copies there are
   std::optional<handler::NoticeWatch> watch_;               ///< begins that emergency save
-  handler::AgreementThreads threads_;                       ///< their work uses what stands above
+  std::optional<handler::AgreementThreads> threads_;        ///< if ranks agree by them; they use what stands above
 
   cluster::FinalizeHook finalize_hook_;  ///< the last member: all others are there when it calls
 };

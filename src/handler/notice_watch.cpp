@@ -21,11 +21,6 @@ NoticeWatch::NoticeWatch(std::function<bool()> has_notice, std::chrono::millisec
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
-NoticeWatch::~NoticeWatch() {
-  thread_.request_stop();
-  thread_.join();
-}
-
 void NoticeWatch::watch(const std::stop_token& stop) {
   std::chrono::steady_clock::time_point since;  // the first check that found a notice
   bool stands = false;

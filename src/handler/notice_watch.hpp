@@ -13,14 +13,13 @@
 
 namespace reprieve::handler {
 
+/// Its end waits for a call that is under way.
 class NoticeWatch {
  public:
   /// @param has_notice  asked in the thread, some times in each second
   /// @param act  called in the thread, once for each time that a notice has stood for @p after without an end
   /// @throws std::system_error if the system has no more threads
   NoticeWatch(std::function<bool()> has_notice, std::chrono::milliseconds after, std::function<void()> act);
-  /// Waits for a call that is under way.
-  ~NoticeWatch();
   NoticeWatch(const NoticeWatch&) = delete;
   NoticeWatch& operator=(const NoticeWatch&) = delete;
 

@@ -22,17 +22,6 @@ constexpr std::chrono::milliseconds kShortWait{10};
 /// Steps after which a notice is acted on where the steps are as long as the checks were planned for.
 constexpr std::int64_t kUsualWait = 2;
 
-/// Ages and not times, as the clocks of the ranks differ.
-struct SharedNotice {
-  std::string source;
-  std::string message;
-  Seconds age{};
-  std::optional<Seconds> time_left;
-};
-constexpr auto fields_of(const SharedNotice*) {
-  return std::tuple(&SharedNotice::source, &SharedNotice::message, &SharedNotice::age, &SharedNotice::time_left);
-}
-
 }  // namespace
 
 std::optional<termination::LocalNotice> Notices::own() const { return given_ ? given_ : sources_.current(); }
@@ -87,19 +76,18 @@ int Notices::earliest_rank(int otherwise) {
 
 TerminationNotice Notices::gather_from(int rank) {
   const auto now = Clock::now();
-  SharedNotice notice;
+  // Ages and not times, as the clocks of the ranks differ.
+  std::tuple<std::string, std::string, Seconds, std::optional<Seconds>> told;
   if (comm_.rank() == rank) {
     const auto mine = own().value_or(termination::LocalNotice{"unknown", "", now, std::nullopt});
-    notice = {mine.source, mine.message, now - mine.time, std::nullopt};
-    if (mine.deadline) {
-      notice.time_left = *mine.deadline - now;
-    }
+    const auto left = mine.deadline ? std::optional<Seconds>(*mine.deadline - now) : std::nullopt;
+    told = {mine.source, mine.message, now - mine.time, left};
   }
-  notice = comm_.from_root(notice, rank, kSharing);
-  const auto age = std::chrono::duration_cast<Clock::duration>(notice.age);
-  TerminationNotice shared{rank, comm_.host_of(rank), notice.source, notice.message, now - age, {}};
-  if (notice.time_left) {
-    shared.deadline = core::later(now, *notice.time_left);
+  const auto [source, message, age, time_left] = comm_.from_root(told, rank, kSharing);
+  TerminationNotice shared{
+      rank, comm_.host_of(rank), source, message, now - std::chrono::duration_cast<Clock::duration>(age), {}};
+  if (time_left) {
+    shared.deadline = core::later(now, *time_left);
   }
   return shared;
 }

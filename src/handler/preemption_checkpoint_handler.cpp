@@ -21,27 +21,28 @@ void watch_signals(const std::vector<int>& signals) {
 
 namespace {
 
-/// The signals that the environment of this process names, if it does. The handler reports mistakes in it, on every
-/// rank.
-std::optional<std::vector<int>> signals_in_environment() {
+/// Of the environment of this process; nothing if that has a mistake, which the handler reports, on every rank.
+template <class Ask>
+auto if_valid(Ask&& ask) -> decltype(ask()) {
   try {
-    Settings settings;
-    settings::apply(settings::read(settings::own_variables()).values, settings);
-    return settings.termination.signals;
+    return ask();
   } catch (const ConfigError& error) {
     core::log::debug("{}", error.what());
     return std::nullopt;
   }
 }
 
+std::optional<std::vector<int>> signals_in_environment() {
+  return if_valid([] {
+    Settings settings;
+    settings::apply(settings::read(settings::own_variables()).values, settings);
+    return settings.termination.signals;
+  });
+}
+
 Platform platform_by_variables() {
-  try {
-    const auto named = termination::platform_in_environment(termination::environment_variable);
-    return named ? named->platform : Platform::other;
-  } catch (const ConfigError& error) {
-    core::log::debug("{}", error.what());
-    return Platform::other;
-  }
+  const auto named = if_valid([] { return termination::platform_in_environment(termination::environment_variable); });
+  return named ? named->platform : Platform::other;
 }
 
 /// Until the handler knows what rank 0's environment says.

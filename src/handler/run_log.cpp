@@ -17,6 +17,8 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
+constexpr std::chrono::milliseconds kDrillInterval{100};
+
 std::vector<std::string> names_of(const std::vector<int>& signals) {
   std::vector<std::string> names;
   names.reserve(signals.size());
@@ -66,16 +68,21 @@ void RunLog::agreed(const TerminationNotice& notice, std::uint64_t run_calls, st
   manager_.record(events::Agreement{run_calls, boundary, age});
 }
 
-void RunLog::leaves(std::uint64_t run_calls, const ExitContext& context) {
-  manager_.record(events::Exit{run_calls, context.exit_code, context.checkpoint, seconds_since(context.notice.time)});
-}
-
-void RunLog::step(std::uint64_t run_calls, std::chrono::nanoseconds length, bool only_record) {
-  const events::StepReached event{run_calls, Seconds(length).count()};
-  if (only_record) {
-    manager_.run_record.write(event);
-  } else {
-    manager_.record(event);
+void RunLog::step(std::uint64_t run_calls, std::chrono::nanoseconds length) noexcept {
+  const auto now = Clock::now();
+  if (now < next_step_) {
+    return;
+  }
+  next_step_ = now + (for_drill_ ? Clock::duration(kDrillInterval) : news_interval(now - begin_));
+  try {
+    const events::StepReached event{run_calls, Seconds(length).count()};
+    if (for_drill_) {
+      manager_.run_record.write(event);
+    } else {
+      manager_.record(event);
+    }
+  } catch (...) {
+    // The step itself must not fail for it.
   }
 }
 

@@ -16,6 +16,7 @@
 #include "cluster/communicator.hpp"
 #include "core/run_record.hpp"
 #include "handler/memory_watch.hpp"
+#include "handler/save_policy.hpp"
 #include "manager/manager_impl.hpp"
 #include "reprieve/notice.hpp"
 #include "reprieve/platform.hpp"
@@ -30,7 +31,9 @@ inline double seconds_since(std::chrono::steady_clock::time_point time) {
 
 class RunLog {
  public:
-  explicit RunLog(CheckpointManager::Impl& manager) : manager_(manager) {}
+  using Clock = std::chrono::steady_clock;
+
+  explicit RunLog(CheckpointManager::Impl& manager) : manager_(manager), for_drill_(manager.drill.has_value()) {}
 
   void write(const core::Event& event) { manager_.record(event); }
   /// Every rank watches its signals.
@@ -38,12 +41,17 @@ class RunLog {
              std::string_view agreement);
   /// All ranks know of @p notice, and stand at this boundary.
   void agreed(const TerminationNotice& notice, std::uint64_t run_calls, std::int64_t boundary);
-  void leaves(std::uint64_t run_calls, const ExitContext& context);
-  /// How far the run is. @param only_record  for its supervisor alone
-  void step(std::uint64_t run_calls, std::chrono::nanoseconds length, bool only_record);
+  /// At a check: how far the run is, now and then. A drill gets it ten times a second, in the run record alone. Without
+  /// the memory for it, it is not written.
+  void step(std::uint64_t run_calls, std::chrono::nanoseconds length) noexcept;
+  /// When that is due again.
+  [[nodiscard]] Clock::time_point next_step() const noexcept { return next_step_; }
 
  private:
   CheckpointManager::Impl& manager_;
+  bool for_drill_;
+  Clock::time_point begin_ = Clock::now();
+  Clock::time_point next_step_ = for_drill_ ? begin_ : begin_ + news_interval(Clock::duration(0));
 };
 
 // What a handler does besides its work in a dry run of `reprieve drill`: a notice that is there from the

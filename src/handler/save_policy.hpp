@@ -72,6 +72,16 @@ inline constexpr std::chrono::minutes kLeastInterval{10};
 /// The time between two saves for each of which the program stands still for @p cost.
 std::chrono::duration<double> automatic_interval(std::chrono::duration<double> cost);
 
+// When a run reports its progress, for `reprieve status` and `reprieve report`.
+
+/// How long after the last word the next one is due, @p elapsed after the begin: often at first, when people look, and
+/// every minute later, so that the log of a month has some ten megabytes.
+[[nodiscard]] inline std::chrono::steady_clock::duration news_interval(
+    std::chrono::steady_clock::duration elapsed) noexcept {
+  return std::clamp<std::chrono::steady_clock::duration>(elapsed / 10, std::chrono::seconds(5),
+                                                         std::chrono::minutes(1));
+}
+
 /// What all ranks have agreed to do, and where.
 struct Decision {
   enum class Kind { preemption, final_save, requested_save, local_copy };

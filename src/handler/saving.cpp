@@ -261,7 +261,7 @@ void PreemptionCheckpointHandler::Impl::watch_over_local_copies() {
   watch_.reset();
   emergency_save_ = manager.impl().local->emergency_save();
   try {
-    const auto stands = [this, others = threads_.notice_waits()] {
+    const auto stands = [this, others = threads_ ? threads_->thread.notice_waits() : nullptr] {
       return notices_.stands() || (others != nullptr && *others);
     };
     watch_.emplace(stands, manager.options().emergency_save_after,
@@ -272,28 +272,24 @@ void PreemptionCheckpointHandler::Impl::watch_over_local_copies() {
   }
 }
 
-/// For a save, while it makes progress, or for as long as one should take: a rank may hang in it.
-void PreemptionCheckpointHandler::Impl::hold_emergency_save(bool holds) noexcept {
+/// A save that the emergency save waits for, while it makes progress, or for as long as one should take: a rank may
+/// hang in it.
+void PreemptionCheckpointHandler::Impl::save_in_time(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args,
+                                                     const char* message) {
+  if (!emergency_save_) {
+    save(reason, save_fn_args, message);
+    return;
+  }
   constexpr std::chrono::duration<double> kLeast{2};
-  if (emergency_save_ && holds) {
-    const auto least = std::max(kLeast, 3 * policy_.grace().save_time);
-    emergency_save_->hold(std::chrono::duration_cast<std::chrono::milliseconds>(least));
-  } else if (emergency_save_) {
+  const auto least = std::max(kLeast, 3 * policy_.grace().save_time);
+  emergency_save_->hold(std::chrono::duration_cast<std::chrono::milliseconds>(least));
+  try {
+    save(reason, save_fn_args, message);
+  } catch (...) {
     emergency_save_->release();
+    throw;
   }
-}
-
-/// A checkpoint is newer.
-void PreemptionCheckpointHandler::Impl::end_emergency_save() noexcept {
-  if (emergency_save_) {
-    emergency_save_->end();
-  }
-}
-
-void PreemptionCheckpointHandler::Impl::give_back_local_copies() {
-  watch_.reset();
-  emergency_save_.reset();
-  manager.impl().give_back_local_copies();
+  emergency_save_->end();  // a checkpoint is newer
 }
 
 void PreemptionCheckpointHandler::Impl::advance_local_copy() {
@@ -338,17 +334,14 @@ void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const
   policy_.drop_commit();
   saver_.settle();
   if (!saver_.has_saved(agreement_.index())) {
-    hold_emergency_save(true);
     try {
-      save(SaveReason::Kind::preemption, save_fn_args);
+      save_in_time(SaveReason::Kind::preemption, save_fn_args);
     } catch (...) {
-      hold_emergency_save(false);
       if (!policy_.trains_on()) {
         unlearn_notice();
       }
       throw;
     }
-    end_emergency_save();
   }
   if (is_final || !goes_on_after_save()) {
     leave();
@@ -400,7 +393,8 @@ ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
   if (comm_.is_chief()) {
     core::log::info("saved {} {:.3f} s after the notice; leaving with code {}", context.checkpoint,
                     handler::seconds_since(context.notice.time), context.exit_code);
-    log_.leaves(run_calls, context);
+    log_.write(
+        events::Exit{run_calls, context.exit_code, context.checkpoint, handler::seconds_since(context.notice.time)});
   }
   dry_run_.send_arrivals(comm_, notices_.own());
   return context;
@@ -419,13 +413,16 @@ void PreemptionCheckpointHandler::Impl::leave() {
   const ExitContext context = comm_.together(prepare, "preparing the exit");
   watch_.reset();
   manager.impl().remove_local_left_overs();
-  give_back_local_copies();
+  emergency_save_.reset();
+  manager.impl().give_back_local_copies();
   core::failpoint("exit.saved");
-  threads_.rest();
+  rest_threads();
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement
   config.exit_fn(context);
   ended = false;
-  threads_.resume();
+  if (threads_) {
+    threads_->thread.resume();
+  }
   policy_.stop_training();
   is_over = config.return_when_saved;
   if (is_over) {
@@ -458,8 +455,8 @@ void PreemptionCheckpointHandler::Impl::warn_if_earlier_saves_do_not_fit() const
 
 /// For the readers of the log: how long a notice may have to wait for the end of a step.
 void PreemptionCheckpointHandler::Impl::report_longest_step() {
-  if (threads_.running()) {
-    longest_step_ = std::max(longest_step_, threads_->take_longest_step());
+  if (threads_) {
+    longest_step_ = std::max(longest_step_, threads_->thread.take_longest_step());
   }
   if (longest_step_.count() > 0) {
     log_.write(events::LongestStep{run_calls, Seconds(longest_step_).count()});
@@ -553,18 +550,11 @@ void PreemptionCheckpointHandler::Impl::save_last_step() {
   if (newest && newest->run_calls == run_calls && (!config.step_fn || newest->number == steps())) {
     return;
   }
-  hold_emergency_save(true);
-  try {
-    if (notices_.agreed()) {
-      save(SaveReason::Kind::preemption, {});
-    } else {
-      save(SaveReason::Kind::user, {}, "the last step");
-    }
-  } catch (...) {
-    hold_emergency_save(false);
-    throw;
+  if (notices_.agreed()) {
+    save_in_time(SaveReason::Kind::preemption, {});
+  } else {
+    save_in_time(SaveReason::Kind::user, {}, "the last step");
   }
-  end_emergency_save();
 }
 
 void PreemptionCheckpointHandler::Impl::close_scope() {
@@ -626,7 +616,7 @@ void PreemptionCheckpointHandler::Impl::close() {
     hear_error(verdict.failed_rank, {});
   }
   ended = true;
-  threads_.rest(config.peer_timeout);
+  rest_threads(config.peer_timeout);
   if (verdict.first_index != verdict.last_index) {
     throw UsageError(
         fmt::format("the ranks make different numbers of calls: the last step boundary of one is {}, of another {}",
@@ -711,7 +701,10 @@ void PreemptionCheckpointHandler::Impl::at_finalize() noexcept {
     }
   }
   ended = true;
-  threads_.abandon();
+  if (threads_) {
+    threads_->thread.abandon();
+    threads_->comm.leave_mpi();
+  }
   comm_.leave_mpi();
 }
 

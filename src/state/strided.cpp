@@ -179,7 +179,6 @@ class StridedAccess final : public ValueAccess {
 
   [[nodiscard]] ElementType type() const override { return type_; }
   [[nodiscard]] Extents shape() const override { return extent_; }
-  [[nodiscard]] bool resizable() const override { return false; }
 
   [[nodiscard]] std::span<const std::byte> bytes() override {
     look();
@@ -290,22 +289,11 @@ class BitsAccess final : public ValueAccess {
   std::vector<std::byte> buffer_;
 };
 
-class TextsAccess final : public ValueAccess {
-  using Texts = std::vector<std::string>;
-
+class TextsAccess final : public SerializedAccess<std::vector<std::string>> {
  public:
-  explicit TextsAccess(Texts& texts) : serialized_(texts) {}
+  using SerializedAccess::SerializedAccess;
 
-  [[nodiscard]] ElementType type() const override { return serialized_.type(); }
-  [[nodiscard]] Extents shape() const override { return serialized_.shape(); }
-  [[nodiscard]] bool resizable() const override { return true; }
   [[nodiscard]] bool is_text_list() const override { return true; }
-  [[nodiscard]] std::span<const std::byte> bytes() override { return serialized_.bytes(); }
-  [[nodiscard]] std::span<std::byte> prepare(std::size_t size) override { return serialized_.prepare(size); }
-  void commit() override { serialized_.commit(); }
-
- private:
-  SerializedAccess<Texts> serialized_;
 };
 
 }  // namespace

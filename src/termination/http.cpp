@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "termination/http.hpp"
 
-#include <algorithm>
-#include <cctype>
+#include <strings.h>  // NOLINT: strncasecmp is POSIX
+
 #include <memory>
 #include <string_view>
 
@@ -27,19 +27,6 @@ struct Cleanup {
 using Easy = std::unique_ptr<CURL, Cleanup<&Curl::easy_cleanup>>;
 using Multi = std::unique_ptr<CURLM, Cleanup<&Curl::multi_cleanup>>;
 using List = std::unique_ptr<curl_slist, Cleanup<&Curl::slist_free_all>>;
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r\n");
-  const auto end = text.find_last_not_of(" \t\r\n");
-  return begin == std::string_view::npos ? std::string_view{} : text.substr(begin, end - begin + 1);
-}
 
 /// One exchange. Does not move: libcurl keeps pointers to it.
 class Transfer {
@@ -121,7 +108,7 @@ class Transfer {
   static std::size_t take_header(const char* data, std::size_t size, std::size_t count, void* self) {
     constexpr std::string_view kFlavor = "metadata-flavor:";
     const std::string_view line(data, size * count);
-    if (lower(line.substr(0, kFlavor.size())) == kFlavor) {
+    if (line.size() >= kFlavor.size() && ::strncasecmp(line.data(), kFlavor.data(), kFlavor.size()) == 0) {
       static_cast<Transfer*>(self)->answer_.flavor = trimmed(line.substr(kFlavor.size()));
     }
     return size * count;
@@ -168,6 +155,12 @@ std::string drive(CURLM* multi, const std::vector<std::unique_ptr<Transfer>>& tr
 }
 
 }  // namespace
+
+std::string trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  const auto end = text.find_last_not_of(" \t\r\n");
+  return begin == std::string_view::npos ? "" : std::string(text.substr(begin, end - begin + 1));
+}
 
 const std::string& http_problem() { return curl().problem; }
 

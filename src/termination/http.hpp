@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reprieve::termination {
@@ -31,6 +32,9 @@ struct HttpAnswer {
   std::string flavor{};  ///< the header Metadata-Flavor
   std::string error{};   ///< why there is no answer; empty if there is one
 };
+
+/// Without the blanks and the ends of lines around it.
+[[nodiscard]] std::string trimmed(std::string_view text);
 
 /// Why nothing can be asked on this machine; empty if it can. Loads libcurl. Thread: any.
 const std::string& http_problem();

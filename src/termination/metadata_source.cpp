@@ -39,12 +39,6 @@ constexpr std::size_t kShown = 80;
                                          found.size() > kShown ? "..." : ""));
 }
 
-std::string trimmed(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \t\r\n");
-  const auto end = text.find_last_not_of(" \t\r\n");
-  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
-}
-
 Json parse_object(const std::string& what, const std::string& body) {
   Json document = Json::parse(body, nullptr, false);
   if (!document.is_object()) {
@@ -210,11 +204,6 @@ Poller::Poller(std::unique_ptr<PolledSource> source, std::chrono::milliseconds i
     : interval_(interval), source_(std::move(source)) {
   const core::SignalsBlocked blocked;
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
-}
-
-Poller::~Poller() {
-  thread_.request_stop();
-  thread_.join();
 }
 
 void Poller::watch(const std::stop_token& stop) {
@@ -480,23 +469,25 @@ bool is_itself(MetadataServer server, const HttpAnswer& answer) {
   return good && (server == MetadataServer::gce ? answer.flavor == "Google" : answer.flavor.empty());
 }
 
-std::vector<std::string> endpoint_variables(MetadataServer server) {
-  switch (server) {
-    case MetadataServer::gce:
-      return {"GCE_METADATA_HOST", "GCE_METADATA_IP"};
-    case MetadataServer::aws:
-      return {"AWS_EC2_METADATA_SERVICE_ENDPOINT"};
-    case MetadataServer::azure:
-      return {"AZURE_METADATA_SERVICE_ENDPOINT"};
-    case MetadataServer::none:
-      break;
-  }
-  return {};
-}
+/// What a server is called, and which variables give its address.
+struct ServerTraits {
+  const char* name;
+  std::array<const char*, 2> variables;
+};
+
+/// In the order of the enumeration.
+constexpr std::array<ServerTraits, 4> kServers{{
+    {"no metadata server", {}},
+    {"metadata server of GCE", {"GCE_METADATA_HOST", "GCE_METADATA_IP"}},
+    {"metadata server of AWS", {"AWS_EC2_METADATA_SERVICE_ENDPOINT"}},
+    {"metadata server of Azure", {"AZURE_METADATA_SERVICE_ENDPOINT"}},
+}};
+
+const ServerTraits& server_traits(MetadataServer server) { return kServers.at(static_cast<std::size_t>(server)); }
 
 std::optional<std::string> named_endpoint(MetadataServer server, const EnvironmentLookup& environment) {
-  for (const std::string& name : endpoint_variables(server)) {
-    if (auto value = environment(name)) {
+  for (const char* name : server_traits(server).variables) {
+    if (auto value = name == nullptr ? std::nullopt : environment(name)) {
       return value;
     }
   }
@@ -505,19 +496,7 @@ std::optional<std::string> named_endpoint(MetadataServer server, const Environme
 
 }  // namespace
 
-std::string metadata_server_name(MetadataServer server) {
-  switch (server) {
-    case MetadataServer::gce:
-      return "metadata server of GCE";
-    case MetadataServer::aws:
-      return "metadata server of AWS";
-    case MetadataServer::azure:
-      return "metadata server of Azure";
-    case MetadataServer::none:
-      break;
-  }
-  return "no metadata server";
-}
+std::string metadata_server_name(MetadataServer server) { return server_traits(server).name; }
 
 bool names_endpoint(MetadataServer server, const EnvironmentLookup& environment) {
   return named_endpoint(server, environment).has_value();

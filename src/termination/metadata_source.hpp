@@ -92,14 +92,13 @@ class PolledSource {
   virtual void saved() {}
 };
 
-/// Asks one source from a thread of its own, so that a source that hangs holds up no other.
+/// Asks one source from a thread of its own, so that a source that hangs holds up no other. Its end waits for a
+/// question that is under way and ignores the stop.
 class Poller {
  public:
   using Clock = std::chrono::steady_clock;
 
   Poller(std::unique_ptr<PolledSource> source, std::chrono::milliseconds interval);
-  /// Ends the thread; waits for a question that is under way and ignores the stop.
-  ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 

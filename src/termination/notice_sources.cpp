@@ -171,105 +171,84 @@ std::unique_ptr<PolledSource> make_deadline_source(DeadlineSettings settings) {
 
 namespace {
 
+/// A source that is one question, and remembers nothing.
+class Question final : public PolledSource {
+ public:
+  using Ask = std::function<std::optional<Finding>()>;
+
+  Question(std::string name, Ask ask) : name_(std::move(name)), ask_(std::move(ask)) {}
+
+  [[nodiscard]] std::string name() const override { return name_; }
+  std::optional<Finding> ask(const std::stop_token& /*stop*/) override { return ask_(); }
+
+ private:
+  std::string name_;
+  Ask ask_;
+};
+
 /// Finds nothing: its thread keeps the handler of the signals in front of those that are installed later, and lets the
 /// signals through where the program has blocked them in all of its own threads.
-class SignalKeeper : public PolledSource {
- public:
-  explicit SignalKeeper(std::vector<int> signals) : signals_(std::move(signals)) {}
-  [[nodiscard]] std::string name() const override { return "signal handler"; }
+std::optional<Finding> keep_signals(const std::vector<int>& signals) {
+  sigset_t watched;
+  sigemptyset(&watched);
+  for (const int signal : signals) {
+    sigaddset(&watched, signal);
+  }
+  if (pthread_sigmask(SIG_UNBLOCK, &watched, nullptr) != 0) {
+    throw Error(ErrorCode::io, "cannot let signals through");
+  }
+  keep_signal_handler(signals);
+  return std::nullopt;
+}
 
-  std::optional<Finding> ask(const std::stop_token& /*stop*/) override {
-    sigset_t watched;
-    sigemptyset(&watched);
-    for (const int signal : signals_) {
-      sigaddset(&watched, signal);
-    }
-    if (pthread_sigmask(SIG_UNBLOCK, &watched, nullptr) != 0) {
-      throw Error(ErrorCode::io, "cannot let signals through");
-    }
-    keep_signal_handler(signals_);
+std::optional<Finding> ask_program(const WatcherFn& function) {
+  const WatchResult result = function();
+  return result.notice ? std::optional(Finding{"", result.message, result.time_left}) : std::nullopt;
+}
+
+/// Left behind, the file would preempt the next start as well.
+std::optional<Finding> take_file(const std::filesystem::path& file) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) {
     return std::nullopt;
   }
-
- private:
-  std::vector<int> signals_;
-};
-
-class FunctionSource : public PolledSource {
- public:
-  explicit FunctionSource(WatcherFn function) : function_(std::move(function)) {}
-  [[nodiscard]] std::string name() const override { return "watcher function"; }
-
-  std::optional<Finding> ask(const std::stop_token& /*stop*/) override {
-    const WatchResult result = function_();
-    return result.notice ? std::optional(Finding{"", result.message, result.time_left}) : std::nullopt;
+  bool stays = false;
+  try {
+    const auto place = core::Directory::open(file.has_parent_path() ? file.parent_path() : ".");
+    place.remove_file(file.filename().string());
+  } catch (const StorageError& problem) {
+    stays = true;
+    core::log::warning("{}; it will preempt the next start as well", problem.what());
   }
+  return Finding{stays ? file.string() : "", "somebody made " + file.string()};
+}
 
- private:
-  WatcherFn function_;
-};
+constexpr std::size_t kLongestReason = 1000;
 
-class FileSource : public PolledSource {
- public:
-  explicit FileSource(std::filesystem::path file) : file_(std::move(file)) {}
-  [[nodiscard]] std::string name() const override { return "file " + file_.filename().string(); }
-
-  /// Left behind, the file would preempt the next start as well.
-  std::optional<Finding> ask(const std::stop_token& /*stop*/) override {
-    std::error_code error;
-    if (!std::filesystem::exists(file_, error)) {
-      return std::nullopt;
-    }
-    bool stays = false;
-    try {
-      const auto place = core::Directory::open(file_.has_parent_path() ? file_.parent_path() : ".");
-      place.remove_file(file_.filename().string());
-    } catch (const StorageError& problem) {
-      stays = true;
-      core::log::warning("{}; it will preempt the next start as well", problem.what());
-    }
-    return Finding{stays ? file_.string() : "", "somebody made " + file_.string()};
-  }
-
- private:
-  std::filesystem::path file_;
-};
+/// The kernel gives the lock back. Only on this host: directories have none across NFS and Lustre.
+bool supervisor_has_gone(const std::filesystem::path& run_directory) {
+  const auto above = core::Directory::open(run_directory.parent_path());
+  return above.contains(core::kLockedFile) && above.read_text(core::kLockedFile, kLongestReason) == core::host_name() &&
+         ::flock(above.descriptor(), LOCK_SH | LOCK_NB) == 0;
+}
 
 /// The supervisor gives notice by a file in the directory of the run. Its death is one too: nobody would hear of the
 /// end of the job any more.
-class SupervisorSource : public PolledSource {
- public:
-  explicit SupervisorSource(std::filesystem::path directory) : directory_(std::move(directory)) {}
-  [[nodiscard]] std::string name() const override { return "reprieve run"; }
-
-  std::optional<Finding> ask(const std::stop_token& /*stop*/) override {
-    try {
-      // Opened anew, so that a network file system looks what is there.
-      const auto directory = core::Directory::open(directory_);
-      if (directory.contains(core::kNoticeFile)) {
-        static std::atomic<int> count{0};  // each handler of the process says it
-        directory.write_text(fmt::format("{}{}-{}-{}", core::kSeenPrefix, core::host_name(), ::getpid(), ++count), "",
-                             core::kOwnFile, false);
-        return Finding{"notice", directory.read_text(core::kNoticeFile, kLongestReason)};
-      }
-      return has_gone() ? std::optional(Finding{"gone", "it was killed"}) : std::nullopt;
-    } catch (const StorageError&) {
-      return std::nullopt;  // another node, or a supervisor that has come to its end
+std::optional<Finding> look_for_supervisor(const std::filesystem::path& run_directory) {
+  try {
+    // Opened anew, so that a network file system looks what is there.
+    const auto directory = core::Directory::open(run_directory);
+    if (directory.contains(core::kNoticeFile)) {
+      static std::atomic<int> count{0};  // each handler of the process says it
+      directory.write_text(fmt::format("{}{}-{}-{}", core::kSeenPrefix, core::host_name(), ::getpid(), ++count), "",
+                           core::kOwnFile, false);
+      return Finding{"notice", directory.read_text(core::kNoticeFile, kLongestReason)};
     }
+    return supervisor_has_gone(run_directory) ? std::optional(Finding{"gone", "it was killed"}) : std::nullopt;
+  } catch (const StorageError&) {
+    return std::nullopt;  // another node, or a supervisor that has come to its end
   }
-
- private:
-  /// The kernel gives the lock back. Only on this host: directories have none across NFS and Lustre.
-  [[nodiscard]] bool has_gone() const {
-    const auto above = core::Directory::open(directory_.parent_path());
-    return above.contains(core::kLockedFile) &&
-           above.read_text(core::kLockedFile, kLongestReason) == core::host_name() &&
-           ::flock(above.descriptor(), LOCK_SH | LOCK_NB) == 0;
-  }
-
-  static constexpr std::size_t kLongestReason = 1000;
-  std::filesystem::path directory_;
-};
+}
 
 LocalNotice with_grace(LocalNotice notice, milliseconds grace) {
   if (!notice.deadline && grace.count() > 0) {
@@ -285,7 +264,8 @@ NoticeSources::NoticeSources(const SourceSettings& settings)
   install_signal_handler(signals_);
   if (!signals_.empty()) {
     try {
-      add(std::make_unique<SignalKeeper>(signals_), seconds(1), settings.grace);
+      add(std::make_unique<Question>("signal handler", [this] { return keep_signals(signals_); }), seconds(1),
+          settings.grace);
     } catch (const std::system_error& error) {
       core::log::debug("no thread keeps the handler of the signals: {}", error.what());  // it is there all the same
     }
@@ -294,13 +274,16 @@ NoticeSources::NoticeSources(const SourceSettings& settings)
     add(std::move(source), settings.poll_interval, settings.grace);
   };
   if (settings.watcher_fn) {
-    watch(std::make_unique<FunctionSource>(settings.watcher_fn));
+    watch(std::make_unique<Question>("watcher function",
+                                     [function = settings.watcher_fn] { return ask_program(function); }));
   }
   if (settings.preempt_file) {
-    watch(std::make_unique<FileSource>(*settings.preempt_file));
+    watch(std::make_unique<Question>("file " + settings.preempt_file->filename().string(),
+                                     [file = *settings.preempt_file] { return take_file(file); }));
   }
   if (settings.run_directory) {
-    add(std::make_unique<SupervisorSource>(*settings.run_directory),
+    add(std::make_unique<Question>("reprieve run",
+                                   [place = *settings.run_directory] { return look_for_supervisor(place); }),
         std::min(settings.poll_interval, kSupervisorInterval), settings.signal_grace);
   }
   if (settings.deadline) {

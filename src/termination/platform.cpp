@@ -83,13 +83,6 @@ std::span<const PlatformTraits> platforms() noexcept { return kPlatforms; }
 
 const PlatformTraits& traits_of(Platform platform) noexcept { return kPlatforms[static_cast<std::size_t>(platform)]; }
 
-const PlatformTraits* platform_with(MetadataServer server) noexcept {
-  const auto* const found = std::find_if(kPlatforms.begin(), kPlatforms.end(), [server](const PlatformTraits& row) {
-    return server != MetadataServer::none && row.metadata == server;
-  });
-  return found == kPlatforms.end() ? nullptr : found;
-}
-
 }  // namespace reprieve::termination
 
 namespace reprieve {
@@ -237,6 +230,16 @@ std::vector<MetadataServer> servers_to_probe(const EnvironmentLookup& environmen
 
 namespace {
 
+/// That of one of these servers.
+Platform platform_of(MetadataServer server) {
+  const auto is_its = [server](const PlatformTraits& row) { return row.metadata == server; };
+  return std::find_if(platforms().begin(), platforms().end(), is_its)->platform;
+}
+
+/// Warnings of schedulers, as users choose them (`sbatch --signal`, `qsub -notify`, LSF's `-wa`), and of the kernel at
+/// the soft limit of the processor's time. mpirun and srun hand SIGUSR1 on to all ranks without ending them.
+constexpr std::array kUsualWarnings{SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
+
 /// A server that the firmware or the environment names may answer late, on a busy host.
 MetadataServer find_cloud(const EnvironmentLookup& environment, const Firmware& firmware,
                           std::chrono::milliseconds limit) {
@@ -250,7 +253,7 @@ MetadataServer find_cloud(const EnvironmentLookup& environment, const Firmware& 
       core::log::warning(
           "the {} gives no answer: this machine is not known as one of its cloud. Set REPRIEVE_PLATFORM to {}, or to "
           "`other`",
-          metadata_server_name(servers.front()), to_string(platform_with(servers.front())->platform));
+          metadata_server_name(servers.front()), to_string(platform_of(servers.front())));
     }
   }
   return server;
@@ -264,7 +267,7 @@ PlatformInfo find_platform(const EnvironmentLookup& environment, const fs::path&
   if (auto named = platform_in_environment(environment)) {
     info = std::move(*named);
   } else if (const auto server = find_cloud(environment, read_firmware(root), limit); server != MetadataServer::none) {
-    info.platform = platform_with(server)->platform;
+    info.platform = platform_of(server);
     info.evidence = metadata_server_name(server);
   } else {
     info.evidence = "nothing else found";
@@ -273,15 +276,10 @@ PlatformInfo find_platform(const EnvironmentLookup& environment, const fs::path&
   return info;
 }
 
-std::vector<int> signals_of(Platform platform) {
+std::vector<int> free_signals_of(Platform platform) {
   std::vector<int> signals(kUsualWarnings.begin(), kUsualWarnings.end());
   std::ranges::copy_if(traits_of(platform).warnings, std::back_inserter(signals),
                        [](int signal) { return signal > 0; });
-  return signals;
-}
-
-std::vector<int> free_signals_of(Platform platform) {
-  std::vector<int> signals = signals_of(platform);
   std::erase_if(signals, [](int signal) { return !is_notice_everywhere(signal) && is_taken(signal); });
   return signals;
 }

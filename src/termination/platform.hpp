@@ -44,7 +44,7 @@ struct PlatformTraits {
   std::array<FirmwareWords, 2> firmware{};
   /// Who announces the end there. A platform with a metadata server is a cloud.
   MetadataServer metadata = MetadataServer::none;
-  /// What its scheduler sends as a warning, besides `kUsualWarnings`.
+  /// What its scheduler sends as a warning, besides those that all send.
   std::array<int, 2> warnings{};
   /// From a notice to the kill, if the notice itself says nothing.
   std::chrono::seconds grace{0};
@@ -68,9 +68,6 @@ std::span<const PlatformTraits> platforms() noexcept;
 
 const PlatformTraits& traits_of(Platform platform) noexcept;
 
-/// The platform with that metadata server; null if there is none.
-const PlatformTraits* platform_with(MetadataServer server) noexcept;
-
 /// The platform that the environment names, without a device; nothing if it names none. Pure.
 /// @throws ConfigError if REPRIEVE_PLATFORM names one that does not exist
 std::optional<PlatformInfo> platform_in_environment(const EnvironmentLookup& environment);
@@ -91,14 +88,8 @@ std::vector<MetadataServer> servers_to_probe(const EnvironmentLookup& environmen
 PlatformInfo find_platform(const EnvironmentLookup& environment, const std::filesystem::path& root,
                            std::chrono::milliseconds limit);
 
-/// Warnings of schedulers, as users choose them (`sbatch --signal`, `qsub -notify`, LSF's `-wa`), and of the kernel at
-/// the soft limit of the processor's time. mpirun and srun hand SIGUSR1 on to all ranks without ending them.
-inline constexpr std::array kUsualWarnings{SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
-
-/// The signals that are a notice on a platform, if the program has no use of its own for them. Pure.
-std::vector<int> signals_of(Platform platform);
-
-/// Those of `signals_of` that are everywhere notices or that the program has not taken.
+/// The signals that are a notice on a platform: those that are one everywhere, and others that the program has not
+/// taken.
 std::vector<int> free_signals_of(Platform platform);
 
 }  // namespace reprieve::termination

@@ -75,21 +75,10 @@ RunFollower::RunFollower(fs::path directory) : directory_(std::move(directory)) 
   hold_record();
 }
 
-RunFollower::~RunFollower() { release_record(); }
-
-void RunFollower::release_record() noexcept {
-  if (record_ >= 0 && ::close(record_) != 0) {
-    core::log::warning("closing {} failed: {}", core::kWorkerRecordName, std::generic_category().message(errno));
-  }
-  record_ = -1;
-}
-
 void RunFollower::hold_record() {
   try {
-    core::Descriptor opened = open_record(directory_ / core::kWorkerRecordName);
-    release_record();
-    record_ = opened.release();
-    workers_ = core::workers_from_json(read_json(record_));
+    record_ = open_record(directory_ / core::kWorkerRecordName);
+    workers_ = core::workers_from_json(read_json(record_.get()));
   } catch (const StorageError&) {  // not there yet: the next call tries again
   }
 }
@@ -148,11 +137,11 @@ std::vector<std::string> RunFollower::living() {
       names.push_back(name);
     }
   }
-  if (!names.empty() || record_ < 0) {
+  if (!names.empty() || !record_.is_open()) {
     return names;
   }
-  if (::flock(record_, LOCK_EX | LOCK_NB) == 0) {
-    static_cast<void>(::flock(record_, LOCK_UN));
+  if (::flock(record_.get(), LOCK_EX | LOCK_NB) == 0) {
+    static_cast<void>(::flock(record_.get(), LOCK_UN));
     return {};
   }
   if (errno != EWOULDBLOCK) {

@@ -21,9 +21,6 @@ class RunFollower {
  public:
   /// What is in the log already does not count.
   explicit RunFollower(std::filesystem::path directory);
-  ~RunFollower();
-  RunFollower(const RunFollower&) = delete;
-  RunFollower& operator=(const RunFollower&) = delete;
 
   /// The next notice in what was added since the last call; nothing if there is none yet.
   std::optional<PreemptionMessage> next_notice();
@@ -34,12 +31,11 @@ class RunFollower {
  private:
   std::optional<std::string> next_line();
   void hold_record();
-  void release_record() noexcept;
 
   std::filesystem::path directory_;
   std::uintmax_t offset_ = 0;  ///< of what was read of the log
   std::string pending_;        ///< read, but not parsed
-  int record_ = -1;            ///< the list of the run, open: its lock is that of this very run
+  core::Descriptor record_;    ///< the list of the run, open: its lock is that of this very run
   std::vector<core::Worker> workers_;
 };
 

@@ -8,7 +8,6 @@
 
 #include "handler/notice_watch.hpp"
 #include "handler/save_policy.hpp"
-#include "handler/step_reporter.hpp"
 
 namespace reprieve::handler {
 namespace {
@@ -254,7 +253,7 @@ TEST(NoticeWatch, LeavesANoticeAloneThatHasNotStoodForLong) {
 
 // How often a run tells how far it is.
 
-TEST(StepReporter, ComesOftenAtFirstAndEveryMinuteLater) {
+TEST(NewsInterval, ComesOftenAtFirstAndEveryMinuteLater) {
   EXPECT_EQ(news_interval(0s), 5s);
   EXPECT_EQ(news_interval(50s), 5s);
   EXPECT_EQ(news_interval(200s), 20s);

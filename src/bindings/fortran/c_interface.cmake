@@ -13,7 +13,8 @@ set(calls
   add_constant add_constant_integer add_constant_real add_constant_file
   config_load_file config_load_json config_set config_apply_environment config_set_exit
   handler_finish step_begin step_end save_if_preempted scope_end fail begin_phase request_checkpoint
-  manager_save manager_save_in_background manager_finish_background_save manager_restore)
+  restored_from already_finished last_save manager_restore_latest manager_latest
+  manager_close manager_save manager_save_in_background manager_finish_background_save manager_restore)
 
 include(${CMAKE_CURRENT_LIST_DIR}/../c_headers.cmake)
 list(TRANSFORM structs REPLACE "struct reprieve_([a-z_]+) .*" "\\1" OUTPUT_VARIABLE struct_names)
@@ -29,10 +30,10 @@ set(types
   "u?int64_t\\*" "integer(c_int64_t), intent(inout)"
   "size_t\\*" "integer(c_size_t), intent(inout)"
   "const int64_t\\*" "integer(c_int64_t), dimension(*), intent(in)"
+  "const ptrdiff_t\\*" "integer(c_ptrdiff_t), dimension(*), intent(in)"
   "const char\\*" "character(kind=c_char), dimension(*), intent(in)"
   "const char\\* const\\*" "type(c_ptr), dimension(*), intent(in)"
   "const CFI_cdesc_t\\*" "type(*), dimension(..), target, intent(inout)"
-  "const reprieve_array\\*" "type(reprieve_array), intent(in)"
   "reprieve_(${struct_names})\\*" "type(c_\\2), intent(inout)"
   "reprieve_[a-z_]+_fn" "type(c_funptr), value"
   "(const )?(reprieve_[a-z_]+|void)\\*" "type(c_ptr), value"
@@ -108,6 +109,35 @@ function(add_call name arguments)
   set(${class}_calls "${${class}_calls}" PARENT_SCOPE)
 endfunction()
 
+# The same of a question, whose answer is an int*: a logical function. What C writes beside it is returned if it is wanted.
+function(add_question name arguments)
+  list(POP_FRONT arguments handle flag result)
+  string(REGEX MATCH "^(const )?reprieve_([a-z]+)" handle "${handle}")
+  set(intent inout)
+  if(CMAKE_MATCH_1)
+    set(intent in)
+  endif()
+  set(class ${CMAKE_MATCH_2})
+  string(REGEX MATCH "^(reprieve_|u)([a-z0-9_]+)\\* ([a-z_]+)$" result "${result}")
+  set(dummy ${CMAKE_MATCH_3})
+  if(CMAKE_MATCH_1 STREQUAL "u")
+    set(kind "integer(int64)")
+    set(c "integer(c_int64_t) :: c\n    c = 0")
+    set(value c)
+  else()
+    set(kind "type(reprieve_${CMAKE_MATCH_2})")
+    set(c "type(c_${CMAKE_MATCH_2}) :: c")
+    set(value "${dummy}_of(c)")
+  endif()
+  string(APPEND ${class}_calls "  logical function ${name}(self, ${dummy}, ierr)\n"
+    "    class(reprieve_${class}), intent(${intent}) :: self\n"
+    "    ${kind}, intent(out), optional :: ${dummy}\n    integer, intent(out), optional :: ierr\n"
+    "    integer(c_int) :: answer\n    integer :: status\n    ${c}\n    answer = 0\n"
+    "    status = c_${name}(self%handle, answer, c)\n    ${name} = answer == 1\n"
+    "    if (present(${dummy})) ${dummy} = ${value}\n    call reprieve_finish(status, ierr)\n  end function\n\n")
+  set(${class}_calls "${${class}_calls}" PARENT_SCOPE)
+endfunction()
+
 # The types of array elements are named in C alone: Fortran knows them from the variables.
 string(REGEX REPLACE "enum reprieve_type {[^}]*}" "" enums "${text}")
 string(REGEX MATCHALL "REPRIEVE_[A-Z_]+ = [0-9]+" constants "${enums}")
@@ -133,10 +163,10 @@ foreach(struct IN LISTS structs)
   string(APPEND c_structs "  end type\n")
 endforeach()
 
-# Communicators and strides are for C alone: descriptors.c passes them on.
+# Communicators are for C alone: descriptors.c passes them on.
 set(c_functions "")
 foreach(function IN LISTS functions)
-  if(function MATCHES "MPI_Comm|ptrdiff_t")
+  if(function MATCHES "MPI_Comm")
     continue()
   endif()
   string(REGEX MATCH "^(.*) reprieve_([a-z_]+)\\((.*)\\)@$" function "${function}")
@@ -151,7 +181,9 @@ foreach(function IN LISTS functions)
     set(procedure function)
   endif()
   string(REGEX REPLACE ", " ";" arguments "${arguments}")
-  if(name IN_LIST calls)
+  if(name IN_LIST calls AND arguments MATCHES ";int\\* ")
+    add_question(${name} "${arguments}")
+  elseif(name IN_LIST calls)
     add_call(${name} "${arguments}")
   endif()
   set(names "")

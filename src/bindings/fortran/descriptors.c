@@ -3,20 +3,6 @@
  */
 #include "bindings/fortran/descriptors.h"
 
-#include <stdio.h>
-
-enum { kMaxDimensions = CFI_MAX_RANK + 1 }; /* one more for the characters of a text */
-
-/* An array as reprieve.h wants it: C order, so the dimensions are those of Fortran in reverse. */
-typedef struct Array {
-  int type;
-  int dimensions;
-  int text_dimensions; /* 1 if the last dimension is not one of Fortran's */
-  int64_t shape[kMaxDimensions];
-  ptrdiff_t strides[kMaxDimensions];
-  void* data;
-} Array;
-
 /* 0 if there is no such type, or it is stored as bytes. */
 static int type_of_number(const CFI_cdesc_t* value) {
   if (value->type == CFI_type_long_double) { /* not among the cases, since it may be double */
@@ -71,192 +57,20 @@ static int type_of_compiler(const CFI_cdesc_t* value) {
 }
 
 reprieve_array reprieve_fortran_view(const CFI_cdesc_t* value) {
-  reprieve_array array = {value->base_addr, (int64_t)value->elem_len, type_of_number(value), value->rank, {0}, {0}};
-  if (array.type == 0) {
-    array.type = type_of_compiler(value);
+  const int rank = value->rank;
+  const int number = type_of_number(value);
+  const int type = number != 0 ? number : type_of_compiler(value);
+  reprieve_array array = {value->base_addr, (int64_t)value->elem_len, type, rank, rank, {0}, {0}};
+  for (int d = 0; d < rank; ++d) {
+    array.shape[d] = value->dim[rank - 1 - d].extent;
+    array.strides[d] = value->dim[rank - 1 - d].sm;
   }
-  for (int d = 0; d < value->rank; ++d) {
-    array.extents[d] = value->dim[d].extent;
-    array.strides_bytes[d] = value->dim[d].sm;
+  if (type == REPRIEVE_BYTE || (type == REPRIEVE_CHAR && value->elem_len != 1)) {
+    array.shape[rank] = array.element_bytes;
+    array.strides[rank] = 1;
+    ++array.dimensions;
   }
   return array;
-}
-
-/* checkpoint: keeps the error for its open; may be null. */
-static int refuse(reprieve_checkpoint* checkpoint, const char* name, const char* problem) {
-  char text[512];
-  snprintf(text, sizeof text, "variable '%s': %s", name, problem);
-  return reprieve_registration_error(checkpoint, text);
-}
-
-static int array_from(reprieve_checkpoint* checkpoint, const char* name, const reprieve_array* value, Array* array) {
-  const int rank = value->rank;
-  array->type = value->type;
-  if (array->type == 0) {
-    return refuse(
-        checkpoint, name,
-        "values of this type cannot be stored: register the components of a derived type one by one, or add it "
-        "as a custom value");
-  }
-  if (rank > 0 && value->extents[rank - 1] < 0) {
-    return refuse(checkpoint, name,
-                  "an assumed-size array, x(*), does not know its size: pass a section with an upper bound");
-  }
-  array->data = value->data;
-  array->dimensions = rank;
-  for (int d = 0; d < rank; ++d) {
-    array->shape[d] = value->extents[rank - 1 - d];
-    array->strides[d] = (ptrdiff_t)value->strides_bytes[rank - 1 - d];
-  }
-  array->text_dimensions = array->type == REPRIEVE_BYTE || (array->type == REPRIEVE_CHAR && value->element_bytes != 1);
-  if (array->text_dimensions == 1) {
-    array->shape[rank] = value->element_bytes;
-    array->strides[rank] = 1;
-    ++array->dimensions;
-  }
-  return REPRIEVE_OK;
-}
-
-/* From lower bounds and shapes of Fortran, which begin with 1 and with the fastest dimension. */
-static int to_c_order(reprieve_checkpoint* checkpoint, const char* name, const Array* array, int count,
-                      const int64_t* values, int64_t first, int64_t* result) {
-  const int rank = array->dimensions - array->text_dimensions;
-  if (count != rank) {
-    char text[160];
-    snprintf(text, sizeof text, "%d numbers were given for the %d dimensions of the array", count, rank);
-    return refuse(checkpoint, name, text);
-  }
-  for (int d = 0; d < rank; ++d) {
-    result[d] = values[rank - 1 - d] - first;
-  }
-  if (array->text_dimensions == 1) {
-    result[rank] = 0;
-  }
-  return REPRIEVE_OK;
-}
-
-/* Shape and offset of a distributed array. */
-static int place_of(reprieve_checkpoint* checkpoint, const char* name, const Array* array, int count,
-                    const int64_t* global_shape, const int64_t* lower, int64_t* global, int64_t* offset) {
-  int status = to_c_order(checkpoint, name, array, count, global_shape, 0, global);
-  if (status == REPRIEVE_OK) {
-    status = to_c_order(checkpoint, name, array, count, lower, 1, offset);
-  }
-  if (status == REPRIEVE_OK && array->text_dimensions == 1) {
-    global[array->dimensions - 1] = array->shape[array->dimensions - 1];
-  }
-  return status;
-}
-
-int reprieve_fortran_add_replicated(reprieve_checkpoint* checkpoint, const char* name, const reprieve_array* value) {
-  Array a;
-  const int status = array_from(checkpoint, name, value, &a);
-  return status != REPRIEVE_OK
-             ? status
-             : reprieve_add_replicated(checkpoint, name, a.type, a.data, a.dimensions, a.shape, a.strides);
-}
-
-int reprieve_fortran_add_per_rank(reprieve_checkpoint* checkpoint, const char* name, const reprieve_array* value,
-                                  reprieve_redistribute_fn redistribute, void* user) {
-  Array a;
-  const int status = array_from(checkpoint, name, value, &a);
-  return status != REPRIEVE_OK ? status
-                               : reprieve_add_per_rank(checkpoint, name, a.type, a.data, a.dimensions, a.shape,
-                                                       a.strides, redistribute, user);
-}
-
-int reprieve_fortran_add_distributed(reprieve_checkpoint* checkpoint, const char* name, const reprieve_array* value,
-                                     int count, const int64_t* global_shape, const int64_t* lower) {
-  Array a;
-  int64_t global[kMaxDimensions];
-  int64_t offset[kMaxDimensions];
-  int status = array_from(checkpoint, name, value, &a);
-  if (status == REPRIEVE_OK) {
-    status = place_of(checkpoint, name, &a, count, global_shape, lower, global, offset);
-  }
-  return status != REPRIEVE_OK ? status
-                               : reprieve_add_distributed(checkpoint, name, a.type, a.data, a.dimensions, global,
-                                                          offset, a.shape, a.strides);
-}
-
-int reprieve_fortran_add_distributed_boxes(reprieve_checkpoint* checkpoint, const char* name,
-                                           const reprieve_array* mold, int count, const int64_t* global_shape,
-                                           reprieve_describe_fn describe, void* user) {
-  Array element;
-  int64_t global[kMaxDimensions];
-  const int status = array_from(checkpoint, name, mold, &element);
-  if (status != REPRIEVE_OK) {
-    return status;
-  }
-  if (mold->rank != 0 || count < 0 || count > CFI_MAX_RANK) {
-    return refuse(checkpoint, name, "the mold must be a scalar, and the global shape have 1 to 15 numbers");
-  }
-  for (int d = 0; d < count; ++d) {
-    global[d] = global_shape[count - 1 - d];
-  }
-  if (element.text_dimensions == 1) {
-    global[count] = element.shape[0];
-  }
-  return reprieve_add_distributed_boxes(checkpoint, name, element.type, count + element.text_dimensions, global,
-                                        describe, user);
-}
-
-int reprieve_fortran_boxes_add(reprieve_boxes* boxes, const reprieve_array* value, int count, const int64_t* lower) {
-  Array a;
-  int64_t offset[kMaxDimensions];
-  int status = array_from(NULL, "in a list of boxes", value, &a);
-  if (status == REPRIEVE_OK) {
-    status = to_c_order(NULL, "in a list of boxes", &a, count, lower, 1, offset);
-  }
-  return status != REPRIEVE_OK ? status : reprieve_boxes_add(boxes, a.data, offset, a.shape, a.strides);
-}
-
-int reprieve_fortran_describe_list(const reprieve_array* value, int* type, int64_t* item_elements, void** data,
-                                   int64_t* count) {
-  Array a;
-  const int status = array_from(NULL, "a list", value, &a);
-  if (status != REPRIEVE_OK) {
-    return status;
-  }
-  if (value->rank == 0) {
-    return reprieve_registration_error(NULL, "a list is an array, of which the last dimension counts the items");
-  }
-  int64_t elements = 1;
-  for (int d = a.dimensions - 1; d >= 0; --d) {
-    const ptrdiff_t element_size = d == a.dimensions - 1 ? a.strides[d] : a.strides[d + 1] * (ptrdiff_t)a.shape[d + 1];
-    if (a.shape[d] > 1 && a.strides[d] != element_size) {
-      return reprieve_registration_error(
-          NULL, "a list must be contiguous: pass the array itself, not every other element of it");
-    }
-    elements *= d == 0 ? 1 : a.shape[d];
-  }
-  *type = a.type;
-  *item_elements = elements;
-  *data = a.data;
-  *count = a.shape[0];
-  return REPRIEVE_OK;
-}
-
-int reprieve_fortran_stored_read(const reprieve_stored_state* stored, const char* name, const reprieve_array* value) {
-  Array a;
-  const int status = array_from(NULL, name, value, &a);
-  return status != REPRIEVE_OK ? status
-                               : reprieve_stored_read(stored, name, a.type, a.data, a.dimensions, a.shape, a.strides);
-}
-
-int reprieve_fortran_stored_read_distributed(const reprieve_stored_state* stored, const char* name,
-                                             const reprieve_array* value, int count, const int64_t* global_shape,
-                                             const int64_t* lower) {
-  Array a;
-  int64_t global[kMaxDimensions];
-  int64_t offset[kMaxDimensions];
-  int status = array_from(NULL, name, value, &a);
-  if (status == REPRIEVE_OK) {
-    status = place_of(NULL, name, &a, count, global_shape, lower, global, offset);
-  }
-  return status != REPRIEVE_OK ? status
-                               : reprieve_stored_read_distributed(stored, name, a.type, a.data, a.dimensions, global,
-                                                                  offset, a.shape, a.strides);
 }
 
 int reprieve_fortran_pieces_read(reprieve_pieces* pieces, int saved_rank, const CFI_cdesc_t* value) {

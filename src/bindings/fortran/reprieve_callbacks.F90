@@ -242,9 +242,17 @@ contains
     type(reprieve_array), intent(in) :: value
     integer(int64), intent(in) :: lower(:)
     if (self%status == reprieve_ok) then
-      self%status = c_fortran_boxes_add(self%handle, value, int(size(lower), c_int), lower)
+      self%status = add_box(self%handle, value, lower)
     end if
   end subroutine
+
+  integer(c_int) function add_box(boxes, value, lower) result(status)
+    type(c_ptr), intent(in) :: boxes
+    type(reprieve_array), intent(in) :: value
+    integer(int64), intent(in) :: lower(:)
+    status = check_array(c_null_ptr, 'in a list of boxes', value, size(lower))
+    if (status == reprieve_ok) status = c_boxes_add(boxes, value%data, c_offset(value, lower), value%shape, value%strides)
+  end function
 
   subroutine boxes_add_i4(self, value, lower)
     class(reprieve_boxes), intent(inout) :: self
@@ -256,8 +264,28 @@ contains
   subroutine list_set(self, array)
     class(reprieve_list), intent(inout) :: self
     type(reprieve_array), intent(in) :: array
-    self%status = c_fortran_describe_list(array, self%type, self%item_elements, self%data, self%count)
+    integer(int64) :: bytes
+    integer :: d
     self%was_set = .true.
+    self%status = check_array(c_null_ptr, 'a list', array)
+    if (self%status /= reprieve_ok) return
+    if (array%rank == 0) then
+      self%status = c_registration_error(c_null_ptr, c_text('a list is an array, of which the last dimension counts the items'))
+      return
+    end if
+    bytes = merge(array%element_bytes, 1_int64, array%dimensions == array%rank)
+    do d = array%dimensions, 1, -1
+      if (array%shape(d) > 1 .and. array%strides(d) /= bytes) then
+        self%status = c_registration_error(c_null_ptr, c_text('a list must be contiguous: pass the array itself, not '// &
+                                                              'every other element of it'))
+        return
+      end if
+      bytes = array%strides(d)*array%shape(d)
+    end do
+    self%type = array%type
+    self%item_elements = product(array%shape(2:array%dimensions))
+    self%data = array%data
+    self%count = array%shape(1)
   end subroutine
 
   logical function stored_contains(self, name)
@@ -271,7 +299,12 @@ contains
     character(*), intent(in) :: name
     type(reprieve_array), intent(in) :: value
     integer, intent(out), optional :: ierr
-    call reprieve_finish(c_fortran_stored_read(self%handle, c_text(name), value), ierr)
+    integer :: status
+    status = check_array(c_null_ptr, name, value)
+    if (status == reprieve_ok) then
+      status = c_stored_read(self%handle, c_text(name), value%type, value%data, value%dimensions, value%shape, value%strides)
+    end if
+    call reprieve_finish(status, ierr)
   end subroutine
 
   !> Arguments as in add_distributed of reprieve_checkpoint; the part may be any, whatever this rank had.
@@ -282,11 +315,10 @@ contains
     integer(int64), intent(in) :: global_shape(:), lower(:)
     integer, intent(out), optional :: ierr
     integer :: status
-    if (size(global_shape) /= size(lower)) then
-      status = c_registration_error(c_null_ptr, shapes_differ(name))
-    else
-      status = c_fortran_stored_read_distributed(self%handle, c_text(name), value, int(size(lower), c_int), &
-                                                 global_shape, lower)
+    status = check_part(c_null_ptr, name, value, global_shape, lower)
+    if (status == reprieve_ok) then
+      status = c_stored_read_distributed(self%handle, c_text(name), value%type, value%data, value%dimensions, &
+          c_shape(value, global_shape), c_offset(value, lower), value%shape, value%strides)
     end if
     call reprieve_finish(status, ierr)
   end subroutine
@@ -345,11 +377,11 @@ contains
     found = calls%find()
     if (found%rank /= size(calls%extents)) then
       call_find = c_callback_error(c_text('the array has another number of dimensions than when it was registered'))
-    else if (any(found%extents(:found%rank) /= calls%extents)) then
+    else if (any(found%shape(found%rank:1:-1) /= calls%extents)) then
       call_find = c_callback_error(c_text('it was registered with an array of '//shape_text(calls%extents)// &
-                                          ' elements, but the array has '//shape_text(found%extents(:found%rank))//' now'))
+                                          ' elements, but the array has '//shape_text(found%shape(found%rank:1:-1))//' now'))
     else
-      call_find = c_fortran_boxes_add(boxes, found, int(size(calls%lower), c_int), calls%lower)
+      call_find = add_box(boxes, found, calls%lower)
     end if
   end function
 

@@ -77,9 +77,9 @@ module reprieve_loop
     procedure :: total_run_calls
     procedure :: preempted
     procedure :: preemption_notice
-    procedure :: restored_from
-    procedure :: already_finished
-    procedure :: last_save
+    procedure :: restored_from     !< whether `open` restored a checkpoint, and which
+    procedure :: already_finished  !< whether an earlier run here was finished, at how many steps, and nothing saved since
+    procedure :: last_save         !< whether this handler has committed a checkpoint; figures of the latest
     !> Announces steps of another length, above all longer ones: the next boundary asks for notices. Collective.
     procedure :: begin_phase
     procedure :: request_checkpoint  !< at one of the next step boundaries; one rank is enough
@@ -96,7 +96,7 @@ module reprieve_loop
     generic :: open => manager_open_f08
 #endif
     generic :: open => manager_open_integer
-    procedure :: close => manager_close
+    procedure :: close => manager_close  !< collective
     procedure, private :: manager_save_i4, manager_save_i8, manager_save_in_background_i4, manager_save_in_background_i8
     generic :: save => manager_save_i4, manager_save_i8  !< save(number); collective
     !> save_in_background(number) copies the state and returns; a thread writes the copy. It becomes a checkpoint in
@@ -108,9 +108,10 @@ module reprieve_loop
     !> Waits for the threads of all ranks, and commits. Nothing if there is nothing to commit. Collective.
     procedure :: finish_background_save => manager_finish_background_save
     procedure :: local_copy
+    !> Whether there is a checkpoint, and which: the newest valid one is restored then. Collective.
     procedure :: restore_latest => manager_restore_latest
     procedure :: restore => manager_restore  !< restore(file); collective
-    procedure :: latest => manager_latest
+    procedure :: latest => manager_latest  !< whether there is a checkpoint, and which is the newest; collective
     procedure :: checkpoints => manager_checkpoints
   end type
 
@@ -127,6 +128,12 @@ contains
     info%size_bytes = c%size_bytes
     info%reason = text_of(c%reason)
     info%files_directory = text_of(c%files_directory)
+  end function
+
+  function report_of(c) result(report)
+    type(c_save_report), intent(in) :: c
+    type(reprieve_save_report) :: report
+    report = reprieve_save_report(text_of(c%path), c%number, c%size_bytes, c%seconds, c%blocked_seconds)
   end function
 
   !> First thing in the program, before MPI_Init: a notice that comes while it starts is kept.
@@ -251,53 +258,6 @@ contains
     call reprieve_finish(status, ierr)
   end subroutine
 
-  !> Whether `open` restored a checkpoint, and which.
-  logical function restored_from(self, info, ierr)
-    class(reprieve_handler), intent(in) :: self
-    type(reprieve_checkpoint_info), intent(out), optional :: info
-    integer, intent(out), optional :: ierr
-    type(c_checkpoint_info) :: c
-    integer(c_int) :: restored
-    integer :: status
-    restored = 0
-    status = c_restored_from(self%handle, restored, c)
-    restored_from = restored == 1
-    if (present(info)) info = info_of(c)
-    call reprieve_finish(status, ierr)
-  end function
-
-  !> Whether an earlier run in this directory was finished, at how many steps, and nothing was saved since.
-  logical function already_finished(self, steps, ierr)
-    class(reprieve_handler), intent(in) :: self
-    integer(int64), intent(out), optional :: steps
-    integer, intent(out), optional :: ierr
-    integer(c_int64_t) :: at
-    integer(c_int) :: finished
-    integer :: status
-    at = 0
-    finished = 0
-    status = c_already_finished(self%handle, finished, at)
-    already_finished = finished == 1
-    if (present(steps)) steps = at
-    call reprieve_finish(status, ierr)
-  end function
-
-  !> Whether this handler has committed a checkpoint; figures of the latest.
-  logical function last_save(self, report, ierr)
-    class(reprieve_handler), intent(in) :: self
-    type(reprieve_save_report), intent(out), optional :: report
-    integer, intent(out), optional :: ierr
-    type(c_save_report) :: c
-    integer(c_int) :: saved
-    integer :: status
-    saved = 0
-    status = c_last_save(self%handle, saved, c)
-    last_save = saved == 1
-    if (present(report)) report = reprieve_save_report(text_of(c%path), c%number, c%size_bytes, c%seconds, &
-                                                       c%blocked_seconds)
-    call reprieve_finish(status, ierr)
-  end function
-
   !> The code to leave with after reprieve_preempted; -1 before that.
   integer function exit_code(self)
     class(reprieve_handler), intent(in) :: self
@@ -332,13 +292,6 @@ contains
     call self%manager_open_integer(comm%mpi_val, state, directory, config, ierr)
   end subroutine
 #endif
-
-  !> Collective.
-  subroutine manager_close(self, ierr)
-    class(reprieve_manager), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_manager_close(self%handle), ierr)
-  end subroutine
 
   !> The same with a number that follows all that are in the directory: the steps of the handler that uses this manager if
   !> they do, else one more than the greatest. Collective.
@@ -387,36 +340,6 @@ contains
     if (present(taken)) taken = was_taken == 1
     call reprieve_finish(status, ierr)
   end subroutine
-
-  !> Whether there is a checkpoint: the newest valid one is restored then. Collective.
-  logical function manager_restore_latest(self, info, ierr)
-    class(reprieve_manager), intent(inout) :: self
-    type(reprieve_checkpoint_info), intent(out), optional :: info
-    integer, intent(out), optional :: ierr
-    type(c_checkpoint_info) :: c
-    integer(c_int) :: restored
-    integer :: status
-    restored = 0
-    status = c_manager_restore_latest(self%handle, restored, c)
-    manager_restore_latest = restored == 1
-    if (present(info)) info = info_of(c)
-    call reprieve_finish(status, ierr)
-  end function
-
-  !> Whether there is a checkpoint, and which is the newest. Collective.
-  logical function manager_latest(self, info, ierr)
-    class(reprieve_manager), intent(inout) :: self
-    type(reprieve_checkpoint_info), intent(out), optional :: info
-    integer, intent(out), optional :: ierr
-    type(c_checkpoint_info) :: c
-    integer(c_int) :: found
-    integer :: status
-    found = 0
-    status = c_manager_latest(self%handle, found, c)
-    manager_latest = found == 1
-    if (present(info)) info = info_of(c)
-    call reprieve_finish(status, ierr)
-  end function
 
   !> All committed checkpoints, oldest first. Collective.
   subroutine manager_checkpoints(self, list, ierr)

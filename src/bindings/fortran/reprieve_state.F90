@@ -11,6 +11,8 @@ module reprieve_state
 
   public :: reprieve_checkpoint, reprieve_add_memory_space
 
+  character(*), parameter :: not_described = 'the mold must be a scalar, and the global shape have 1 to 15 numbers'
+
   !> The registry of a program's state; empty at first, nothing needs to be created.
   type :: reprieve_checkpoint
     private
@@ -81,8 +83,13 @@ contains
     character(*), intent(in) :: name
     type(reprieve_array), intent(in) :: value
     integer, intent(out), optional :: ierr
+    integer :: status
     call create(self)
-    call reprieve_finish(c_fortran_add_replicated(self%handle, c_text(name), value), ierr)
+    status = check_array(self%handle, name, value)
+    if (status == reprieve_ok) then
+      status = c_add_replicated(self%handle, c_text(name), value%type, value%data, value%dimensions, value%shape, value%strides)
+    end if
+    call reprieve_finish(status, ierr)
   end subroutine
 
   !> redistribute: makes the value on another number of ranks; without it that is an error.
@@ -93,10 +100,15 @@ contains
     procedure(reprieve_redistribute), optional :: redistribute
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
+    integer :: status
     calls => new_calls(self)
     if (present(redistribute)) calls%redistribute => redistribute
-    call reprieve_finish(c_fortran_add_per_rank(self%handle, c_text(name), value, redistribute_address(calls), &
-                                                c_loc(calls)), ierr)
+    status = check_array(self%handle, name, value)
+    if (status == reprieve_ok) then
+      status = c_add_per_rank(self%handle, c_text(name), value%type, value%data, value%dimensions, value%shape, &
+                              value%strides, redistribute_address(calls), c_loc(calls))
+    end if
+    call reprieve_finish(status, ierr)
   end subroutine
 
   !> value: the view of this rank's part, a section without the ghost layers. lower: where its first element lies in the
@@ -109,10 +121,10 @@ contains
     integer, intent(out), optional :: ierr
     integer :: status
     call create(self)
-    if (size(global_shape) /= size(lower)) then
-      status = c_registration_error(self%handle, shapes_differ(name))
-    else
-      status = c_fortran_add_distributed(self%handle, c_text(name), value, int(size(lower), c_int), global_shape, lower)
+    status = check_part(self%handle, name, value, global_shape, lower)
+    if (status == reprieve_ok) then
+      status = c_add_distributed(self%handle, c_text(name), value%type, value%data, value%dimensions, &
+          c_shape(value, global_shape), c_offset(value, lower), value%shape, value%strides)
     end if
     call reprieve_finish(status, ierr)
   end subroutine
@@ -141,13 +153,11 @@ contains
     mold = find()
     calls%find => find
     calls%lower = lower
-    calls%extents = mold%extents(:mold%rank)
+    calls%extents = mold%shape(mold%rank:1:-1)
     if (size(global_shape) /= size(lower)) then
-      status = c_registration_error(self%handle, shapes_differ(name))
+      status = check_part(self%handle, name, mold, global_shape, lower)
     else
-      mold%rank = 0
-      status = c_fortran_add_distributed_boxes(self%handle, c_text(name), mold, int(size(global_shape), c_int), &
-                                               global_shape, c_funloc(call_find), c_loc(calls))
+      status = add_described(self, name, mold, global_shape, c_funloc(call_find), calls)
     end if
     call reprieve_finish(status, ierr)
   end subroutine
@@ -170,11 +180,33 @@ contains
     procedure(reprieve_describe) :: describe
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
+    integer :: status
     calls => new_calls(self)
     calls%describe => describe
-    call reprieve_finish(c_fortran_add_distributed_boxes(self%handle, c_text(name), mold, &
-        int(size(global_shape), c_int), global_shape, c_funloc(call_describe), c_loc(calls)), ierr)
+    if (mold%rank == 0) then
+      status = add_described(self, name, mold, global_shape, c_funloc(call_describe), calls)
+    else
+      status = refuse(self%handle, name, not_described)
+    end if
+    call reprieve_finish(status, ierr)
   end subroutine
+
+  !> Of elements as those of `mold`. describe: what C calls.
+  integer function add_described(self, name, mold, global_shape, describe, calls) result(status)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name
+    type(reprieve_array), intent(in) :: mold
+    integer(int64), intent(in) :: global_shape(:)
+    type(c_funptr), value :: describe
+    type(callbacks), pointer, intent(in) :: calls
+    status = check_array(self%handle, name, mold)
+    if (status == reprieve_ok .and. size(global_shape) > 15) then
+      status = refuse(self%handle, name, not_described)
+    else if (status == reprieve_ok) then
+      status = c_add_distributed_boxes(self%handle, c_text(name), mold%type, &
+          int(size(global_shape) + mold%dimensions - mold%rank, c_int), c_shape(mold, global_shape), describe, c_loc(calls))
+    end if
+  end function
 
   subroutine add_boxes_i4(self, name, mold, global_shape, describe, ierr)
     class(reprieve_checkpoint), intent(inout) :: self

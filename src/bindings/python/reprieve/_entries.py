@@ -226,8 +226,6 @@ class ArrayEntry(Entry):
     def register(self) -> None:
         self.value = self.slot.get()
         self.array = array_of(self.value, self.slot.where)
-        if isinstance(self.array, np.ma.MaskedArray):
-            raise UsageError(f"{self.slot.where}: a masked array is not saved with its mask: save its .data and .mask")
         check_array(self.array, self.slot.where)
         self.element = Element(self.array.dtype, self.slot.where)
         self.layout = layout(self.array)
@@ -507,8 +505,8 @@ class BytesEntry(Entry):
             present.load(value)
         elif isinstance(present, Pickled):
             present.value = value
-        elif _records.generator_state(present) is not None:
-            _records.set_generator_state(present, value)
+        elif (functions := _records.state_functions(present)) is not None:
+            functions[1](value)
         elif isinstance(present, bytearray) or isinstance(present, list) and isinstance(value, list):
             present[:] = value
         else:

@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import os
+from typing import Any
+
+#: Of each code.
+_CLASSES: dict[str, type[Error]] = {}
 
 
 class Error(Exception):
@@ -16,6 +20,13 @@ class Error(Exception):
 
     code = "error"
 
+    def __init_subclass__(cls, code: str | None = None, **others: Any) -> None:
+        """`code`: of an error of the library; classes of programs that are derived have that of their base."""
+        super().__init_subclass__(**others)
+        if code is not None:
+            cls.code = code
+            _CLASSES[code] = cls
+
     def __init__(self, message: str, code: str | None = None, origin_rank: int = -1) -> None:
         super().__init__(message)
         self.code = code or type(self).code
@@ -23,82 +34,56 @@ class Error(Exception):
         self._is_told = False  # C has sent it to the other ranks
 
 
-class ConfigError(Error):
+class ConfigError(Error, code="config"):
     """A setting is unknown, of the wrong type or out of range."""
 
-    code = "config"
 
-
-class UsageError(Error):
+class UsageError(Error, code="usage"):
     """The interface was used against its rules."""
 
-    code = "usage"
 
-
-class StorageError(Error):
+class StorageError(Error, code="io"):
     """A file system call failed."""
 
-    code = "io"
 
-
-class NoSpaceError(StorageError):
+class NoSpaceError(StorageError, code="no_space"):
     """The disk is full, or a quota is used up."""
 
-    code = "no_space"
 
-
-class NoPermissionError(StorageError):
+class NoPermissionError(StorageError, code="permission"):
     """Rights are missing, or the file system is read-only."""
 
-    code = "permission"
 
-
-class LockedError(StorageError):
+class LockedError(StorageError, code="locked"):
     """Another living run uses the checkpoint directory."""
 
-    code = "locked"
 
-
-class CorruptError(Error):
+class CorruptError(Error, code="corrupt"):
     """A checkpoint file is corrupt, or is no checkpoint."""
 
-    code = "corrupt"
 
-
-class MismatchError(Error):
+class MismatchError(Error, code="mismatch"):
     """A valid checkpoint does not fit the state of the program; the message lists every difference."""
 
-    code = "mismatch"
 
-
-class MpiError(Error):
+class MpiError(Error, code="mpi"):
     """An MPI call failed."""
 
-    code = "mpi"
 
-
-class ClusterError(Error):
+class ClusterError(Error, code="cluster"):
     """The program failed on some rank: every rank gets its message."""
 
-    code = "cluster"
 
-
-class UnresponsiveError(Error):
+class UnresponsiveError(Error, code="unresponsive"):
     """Ranks did not come to a collective call in time. The process ends without MPI_Finalize."""
 
-    code = "unresponsive"
 
-
-class InternalError(Error):
+class InternalError(Error, code="internal"):
     """A promise inside the library was broken: please report it."""
 
-    code = "internal"
 
-
-class NoMemoryError(Error, MemoryError):
+class NoMemoryError(Error, MemoryError, code="no_memory"):
     """A rank could not get the memory that the library asked for."""
-
-    code = "no_memory"
 
 
 class Preempted(SystemExit):
@@ -106,13 +91,6 @@ class Preempted(SystemExit):
 
     It is raised on every rank, with ``exit="raise"`` only. Without an ``except`` the interpreter ends with that code.
     """
-
-
-def _all_classes(base: type[Error]) -> list[type[Error]]:
-    return [base, *(found for child in base.__subclasses__() for found in _all_classes(child))]
-
-
-_CLASSES = {each.code: each for each in _all_classes(Error)}
 
 
 #: The processes in which a call found that ranks are missing: MPI_Finalize would wait for them.

@@ -82,12 +82,8 @@ class Config:
     ) -> None:
         """Functions of the program, which the handler calls."""
         if step is not None:
-            count = step  # not None
-
-            def report_step(_user: Any) -> int:
-                return checked_range(int(count()), "the program's own count of steps", 0, NO_LIMIT - 1)
-
-            self._set("step_fn", "step_fn", report_step, 0)
+            count, what = step, "the program's own count of steps"
+            self._set("step_fn", "step_fn", lambda _user: checked_range(int(count()), what, 0, NO_LIMIT - 1), 0)
         if save_files is not None:
             save = save_files
 
@@ -97,11 +93,7 @@ class Config:
             self._set("save_fn", "save_files_fn", files)
         if watcher is not None:
             ask = watcher
-
-            def watch(message: int, size: int, time_left: Any, _user: Any) -> int:
-                return _tell(ask(), message, size, time_left)
-
-            self._set("watcher_fn", "watcher_fn", watch, 0)
+            self._set("watcher_fn", "watcher_fn", lambda *places: _tell(ask(), *places[:3]), 0)
         if abort is not None:
             end = abort
             self._set("abort_fn", "abort_fn", lambda _comm, code, _user: end(self._comm, code))

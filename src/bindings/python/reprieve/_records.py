@@ -21,19 +21,17 @@ MARK = "$python"
 _START = f'{{"{MARK}":'
 
 
-def generator_state(value: Any) -> Any:
-    """What a random generator remembers, or None if the value is none."""
+def state_functions(value: Any) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
+    """What asks a random generator what it remembers, and what puts it back; None if the value is none."""
     if isinstance(value, np.random.Generator):
-        return value.bit_generator.state
+        return state_functions(value.bit_generator)
     if isinstance(value, np.random.BitGenerator):
-        return value.state
+        return lambda: value.state, lambda state: setattr(value, "state", state)
     if isinstance(value, np.random.RandomState):
-        return value.get_state(legacy=False)
+        return lambda: value.get_state(legacy=False), value.set_state
     if isinstance(value, random.Random):
-        return value.getstate()
-    if _tensors.is_generator(value):
-        return value.get_state()
-    return None
+        return value.getstate, value.setstate
+    return (value.get_state, value.set_state) if _tensors.is_generator(value) else None
 
 
 def generator_kind(value: Any) -> str | None:
@@ -44,18 +42,6 @@ def generator_kind(value: Any) -> str | None:
     if _tensors.is_generator(value):
         return f"torch.Generator on {value.device}"
     return type(value).__name__ if isinstance(value, kinds) else None
-
-
-def set_generator_state(value: Any, state: Any) -> None:
-    """Puts it back, in place."""
-    if isinstance(value, np.random.Generator):
-        value.bit_generator.state = state
-    elif isinstance(value, np.random.BitGenerator):
-        value.state = state
-    elif isinstance(value, np.random.RandomState) or _tensors.is_generator(value):
-        value.set_state(state)
-    else:
-        value.setstate(state)
 
 
 #: Dictionaries, and how they are stored with any keys.
@@ -148,8 +134,8 @@ def to_text(value: Any, where: str) -> bytes:
     """The text of a value. A text is its own, unless it begins as those of other values do."""
     if type(value) is str and not value.startswith(_START):
         return value.encode("utf-8", "surrogatepass")
-    state = generator_state(value)
-    content = _encode(value if state is None else state, where)
+    functions = state_functions(value)
+    content = _encode(functions[0]() if functions else value, where)
     return json.dumps({MARK: content}, separators=(",", ":")).encode()
 
 
