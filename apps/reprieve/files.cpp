@@ -189,11 +189,8 @@ std::vector<storage::Corruption> verify_with_progress(const fs::path& file, std:
 }
 
 std::string corruption_text(const storage::Corruption& corruption) {
-  std::string place = corruption.variable.empty() ? "the file as a whole" : corruption.variable;
-  if (!corruption.region.empty()) {
-    place += ", " + corruption.region;
-  }
-  return printable(place + ": " + corruption.problem);
+  const bool has_both = !corruption.variable.empty() && !corruption.region.empty();
+  return printable(corruption.variable + (has_both ? ", " : "") + corruption.region + ": " + corruption.problem);
 }
 
 std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const std::filesystem::path& directory) {

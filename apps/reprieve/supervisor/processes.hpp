@@ -138,8 +138,8 @@ std::vector<RunProcess> processes_of_run(const std::filesystem::path& run_direct
 /// Pure.
 std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes);
 
-/// The program that is the parent of @p pid, if Slurm sends SIGTERM to it and it would die of that: the shell of a batch
-/// script, or a wrapper that srun has started. Slurm then kills what is below it. Empty: there is none.
+/// The program that is the parent of @p pid, if Slurm sends SIGTERM to it and it would die of that: the shell of a
+/// batch script, or a wrapper that srun has started. Slurm then kills what is below it. Empty: there is none.
 std::string mortal_parent(pid_t pid);
 
 /// False once it has ended, reaped or not.
