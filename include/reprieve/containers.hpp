@@ -5,9 +5,10 @@
 /// Serializers for the containers of the standard library, nested as deep as you like:
 /// std::vector<std::vector<double>>, std::map<std::string, std::optional<std::array<int, 3>>>, ...
 ///
-/// What they may hold: elements (numbers, enums, std::complex, records), std::string, types with a Serializer of their
-/// own, and each other. The bytes begin with a signature of the type, so that they are never taken for another one.
-/// Numbers are stored as the machine has them. Unordered containers may come back in another order of iteration.
+/// What they may hold: elements (numbers, enums, std::complex, records), std::string, types with a Serializer or with a
+/// function `serialize`, and each other. The bytes begin with a signature of the type, so that they are never taken for
+/// another one. Numbers are stored as the machine has them. Unordered containers may come back in another order of
+/// iteration.
 
 #include <array>
 #include <concepts>
@@ -17,6 +18,7 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -240,6 +242,20 @@ struct Packer<std::variant<Ts...>> {
   }
 };
 
+template <class T>
+requires(!std::is_array_v<T>) struct Packer<std::unique_ptr<T>> {
+  static std::string signature() { return "pointer"; }  // without that of T, which may hold pointers of the same type
+  static void pack(Packed& out, const std::unique_ptr<T>& value) {
+    Packer<bool>::pack(out, value != nullptr);
+    if (value) {
+      Packer<T>::pack(out, *value);
+    }
+  }
+  static void unpack(PackedReader& in, std::unique_ptr<T>& value) {
+    value = in.number<std::uint8_t>() != 0 ? std::make_unique<T>(unpacked<T>(in)) : nullptr;
+  }
+};
+
 /// The standard containers and wrappers that get a Serializer here.
 template <class T>
 struct IsContainer : std::false_type {};
@@ -271,6 +287,8 @@ template <class... Ts>
 struct IsContainer<std::optional<Ts...>> : std::true_type {};
 template <class... Ts>
 struct IsContainer<std::variant<Ts...>> : std::true_type {};
+template <class T>
+struct IsContainer<std::unique_ptr<T>> : std::bool_constant<!std::is_array_v<T>> {};
 
 /// Types with a Serializer that is not made here: of the user's own, and random engines.
 template <class T>
@@ -309,6 +327,112 @@ requires(detail::IsContainer<T>::value&& detail::Packable<T>) struct Serializer<
       throw MismatchError("the stored bytes of " + stored + " continue after its end");
     }
     value = std::move(loaded);
+  }
+};
+
+/// What a function `serialize` gets, in both directions, as in cereal and Boost.Serialization:
+///
+///     struct Block {
+///       int level; std::vector<double> values; std::unique_ptr<Block> next;
+///       template <class Archive> void serialize(Archive& archive) { archive("level", level, "values", values, next); }
+///     };
+///
+/// A member or a function in the namespace of the type, with or without Boost's version as the last argument (it is 0).
+/// `archive & level & values` means the same. A text before a value is its name: a restore finds out if they are
+/// others. Values are what a container may hold, and arrays of C. A restore writes them one after the other.
+template <bool saves>
+class Archive {
+ public:
+  using is_saving = std::bool_constant<saves>;    // NOLINT: a name of cereal and Boost
+  using is_loading = std::bool_constant<!saves>;  // NOLINT: the same
+  using Bytes = std::conditional_t<saves, detail::Packed, detail::PackedReader>;
+
+  explicit Archive(Bytes& bytes) : bytes_(bytes) {}
+
+  /// @throws MismatchError if other values were stored
+  template <class... Ts>
+  Archive& operator()(Ts&&... values) {
+    (take(values), ...);
+    return *this;
+  }
+  template <class T>
+  Archive& operator&(T&& value) {
+    return (*this)(value);
+  }
+
+ private:
+  template <class T>
+  void take(T& value) {
+    if constexpr (std::is_array_v<T> && std::is_const_v<T>) {
+      take_name(value);
+    } else if constexpr (std::is_array_v<T>) {
+      for (auto& item : value) {
+        take(item);
+      }
+    } else {
+      static_assert(detail::Packable<T>, "this member cannot be stored: give its type a function serialize");
+      if constexpr (saves) {
+        detail::Packer<T>::pack(bytes_, value);
+      } else {
+        detail::Packer<T>::unpack(bytes_, value);
+      }
+    }
+  }
+
+  void take_name(const std::string& name) {
+    if constexpr (saves) {
+      detail::Packer<std::string>::pack(bytes_, name);
+    } else if (const auto stored = detail::unpacked<std::string>(bytes_); stored != name) {
+      throw MismatchError("the stored bytes hold \"" + stored + "\" where the program has \"" + name + "\"");
+    }
+  }
+
+  Bytes& bytes_;
+};
+
+namespace detail {
+
+template <class T, class A>
+concept SerializesItself = requires(T& value, A& archive) {
+  value.serialize(archive);
+}
+|| requires(T& value, A& archive) { value.serialize(archive, 0U); }
+|| requires(T& value, A& archive) { serialize(archive, value); }
+|| requires(T& value, A& archive) { serialize(archive, value, 0U); };
+
+template <class A, class T>
+void call_serialize(A& archive, T& value) {
+  if constexpr (requires { value.serialize(archive); }) {
+    value.serialize(archive);
+  } else if constexpr (requires { value.serialize(archive, 0U); }) {
+    value.serialize(archive, 0U);
+  } else if constexpr (requires { serialize(archive, value); }) {
+    serialize(archive, value);
+  } else {
+    serialize(archive, value, 0U);
+  }
+}
+
+}  // namespace detail
+
+/// Types with a function `serialize`.
+template <class T>
+requires(!Element<T> && !detail::IsContainer<T>::value &&
+         detail::SerializesItself<T, Archive<true>>) struct Serializer<T> {
+  static std::vector<std::byte> save(const T& value) {
+    detail::Packed out;
+    Archive<true> archive(out);
+    detail::call_serialize(archive, const_cast<T&>(value));  // NOLINT: one function for both directions
+    return out;
+  }
+
+  static void load(T& value, std::span<const std::byte> bytes) {
+    detail::PackedReader in(bytes);
+    Archive<false> archive(in);
+    detail::call_serialize(archive, value);
+    if (!in.at_end()) {
+      throw MismatchError("the stored bytes continue after what serialize has read");
+    }
   }
 };
 

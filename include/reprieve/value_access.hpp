@@ -90,8 +90,8 @@ void explain_how_to_store() {
   static_assert(!std::is_const_v<T>, "this variable is const: a restore could not write it");
   static_assert(std::is_const_v<T> || Storable<T>,
                 "Reprieve cannot store this type. A container of the standard library needs reprieve/containers.hpp. A "
-                "plain struct needs reprieve::enable_record, any other type a reprieve::Serializer "
-                "(apps/guide/state.md)");
+                "plain struct needs reprieve::enable_record, any other type that header and a function serialize, or a "
+                "reprieve::Serializer (apps/guide/state.md)");
 }
 
 template <class Container>

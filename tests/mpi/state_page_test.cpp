@@ -41,21 +41,15 @@ struct reprieve::RecordMembers<Atom> {
 };
 
 namespace {
-struct Formula {
-  std::string text;
+struct Mesh {
+  std::vector<double> x;
+  std::map<int, std::vector<int>> neighbours;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive("x", x, "neighbours", neighbours);
+  }
 };
 }  // namespace
-
-template <>
-struct reprieve::Serializer<Formula> {
-  static std::vector<std::byte> save(const Formula& formula) {
-    const auto bytes = std::as_bytes(std::span(formula.text));
-    return {bytes.begin(), bytes.end()};
-  }
-  static void load(Formula& formula, std::span<const std::byte> bytes) {
-    formula.text = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-};
 
 namespace reprieve::test {
 namespace {
@@ -227,10 +221,11 @@ TEST_F(StatePage, StructsAndContainers) {
 }
 
 TEST_F(StatePage, ATypeOfTheProgram) {
-  Formula formula{"sin(x) " + std::to_string(world_rank())};
-  state.add_per_rank("formula", formula);
-  save_and_restore([&] { formula.text.clear(); });
-  EXPECT_EQ(formula.text, "sin(x) " + std::to_string(world_rank()));
+  Mesh mesh{{1.5, 2.5}, {{world_rank(), {1, 2}}}};
+  state.add_per_rank("mesh", mesh);
+  save_and_restore([&] { mesh = {}; });
+  EXPECT_EQ(mesh.x, (std::vector<double>{1.5, 2.5}));
+  EXPECT_EQ(mesh.neighbours, (std::map<int, std::vector<int>>{{world_rank(), {1, 2}}}));
 }
 
 TEST_F(StatePage, AnEngineOnAnotherNumberOfRanks) {

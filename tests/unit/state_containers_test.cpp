@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Serializers of standard containers.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
 #include <random>
 
 #include "reprieve/checkpoint.hpp"
@@ -134,6 +137,83 @@ TEST(Halves, AreElements) {
   static_assert(Element<Half>);
   EXPECT_EQ(to_string(element_type_of<Half>()), "float16");
 #endif
+}
+
+// Types with one function for both directions.
+
+/// A list of blocks, as in an adaptive mesh.
+struct Block {
+  int level = 0;
+  char label[4] = {};
+  std::vector<std::vector<double>> rows{};
+  std::unique_ptr<Block> next{};
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive("level", level, label, "rows", rows, next);
+  }
+};
+
+struct OfBoost {
+  double value = 0;
+  std::map<int, std::string> names{};
+  template <class Archive>
+  void serialize(Archive& archive, unsigned version) {
+    archive& value& names;
+    loads += Archive::is_loading::value && version == 0 ? 1 : 0;
+  }
+  int loads = 0;
+};
+
+struct Outside {
+  std::vector<OfBoost> all{};
+};
+template <class Archive>
+void serialize(Archive& archive, Outside& outside) {
+  archive(outside.all);
+}
+
+TEST(OneFunction, ServesBothDirections) {
+  Block block{1, "abc", {{1, 2}, {}}, std::make_unique<Block>(Block{2, "de", {{3}}, {}})};
+  Block other{7, "x", {{9}}, {}};
+  Serializer<Block>::load(other, Serializer<Block>::save(block));
+  EXPECT_EQ(other.level, 1);
+  EXPECT_STREQ(other.label, "abc");
+  EXPECT_EQ(other.rows, block.rows);
+  ASSERT_NE(other.next, nullptr);
+  EXPECT_EQ(other.next->level, 2);
+  EXPECT_EQ(other.next->rows, block.next->rows);
+  EXPECT_EQ(other.next->next, nullptr);
+}
+
+TEST(OneFunction, IsFoundOutsideAndWithAVersion) {
+  Outside outside;
+  outside.all.push_back({.value = 2.5, .names = {{1, "one"}}});
+  Outside other;
+  Serializer<Outside>::load(other, Serializer<Outside>::save(outside));
+  ASSERT_EQ(other.all.size(), 1U);
+  EXPECT_EQ(other.all[0].value, 2.5);
+  EXPECT_EQ(other.all[0].names, outside.all[0].names);
+  EXPECT_EQ(other.all[0].loads, 1);
+  static_assert(Storable<std::map<std::string, Outside>>);
+}
+
+struct Renamed {
+  int depth = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive("depth", depth);
+  }
+};
+
+TEST(OneFunction, NamesWhatDoesNotFit) {
+  Renamed renamed;
+  EXPECT_THAT(test::error_text<MismatchError>([&] { Serializer<Renamed>::load(renamed, Serializer<Block>::save({})); }),
+              testing::HasSubstr("hold \"level\" where the program has \"depth\""));
+  std::vector<std::byte> longer = Serializer<Renamed>::save(renamed);
+  longer.push_back({});
+  EXPECT_THROW(Serializer<Renamed>::load(renamed, longer), MismatchError);
+  longer.resize(5);
+  EXPECT_THROW(Serializer<Renamed>::load(renamed, longer), MismatchError);
 }
 
 }  // namespace
