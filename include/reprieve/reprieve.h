@@ -235,6 +235,30 @@ REPRIEVE_EXPORT int reprieve_add_per_rank_custom(reprieve_checkpoint* checkpoint
                                                  reprieve_save_fn save, reprieve_load_fn load,
                                                  reprieve_redistribute_fn redistribute, void* user);
 
+/** A value while its parts are saved or restored. */
+typedef struct reprieve_walk reprieve_walk;
+/** One function for both directions: it names the parts of a value, by the calls below, in the same order each time. It
+ * returns 0, or another number for an error of its own. After an error of a call the others do nothing, and what called
+ * the function fails with it. */
+typedef int (*reprieve_walk_fn)(reprieve_walk* walk, void* user);
+/** 1 if the parts come from a checkpoint, 0 if they are saved. */
+REPRIEVE_EXPORT int reprieve_walk_restores(const reprieve_walk* walk);
+/** A part of so many bytes. @param name  a restore finds out if it is another one, or if the size is */
+REPRIEVE_EXPORT void reprieve_walk_bytes(reprieve_walk* walk, const char* name, void* data, size_t size_bytes);
+/** A list in memory of malloc, or NULL where it is empty: a restore makes it as long as it was saved, by realloc or
+ * free.
+ * @param pointer  the address of the variable that points to it @param count  of its items now
+ * @return the number of items that it has afterwards */
+REPRIEVE_EXPORT int64_t reprieve_walk_list(reprieve_walk* walk, const char* name, void* pointer, int64_t count,
+                                           size_t item_bytes);
+/** Registers a value whose parts `walk` names; stored as opaque bytes. A failed restore leaves it with some parts of
+ * the checkpoint. @param user  is passed to the function */
+REPRIEVE_EXPORT int reprieve_add_replicated_walk(reprieve_checkpoint* checkpoint, const char* name,
+                                                 reprieve_walk_fn walk, void* user);
+/** The same for per-rank values. @param redistribute  see reprieve_add_per_rank; may be NULL */
+REPRIEVE_EXPORT int reprieve_add_per_rank_walk(reprieve_checkpoint* checkpoint, const char* name, reprieve_walk_fn walk,
+                                               reprieve_redistribute_fn redistribute, void* user);
+
 /** Takes over all variables of *part, with everything that was said about them; their names become `<name>/<name in the
  * part>`. Frees *part and sets it to NULL; after an error too. */
 REPRIEVE_EXPORT int reprieve_add_component(reprieve_checkpoint* checkpoint, const char* name,

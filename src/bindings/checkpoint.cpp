@@ -3,14 +3,23 @@
 // values on another number of ranks; memory on devices.
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "bindings/handles.hpp"
+#include "reprieve/containers.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/memory_space.hpp"
 #include "reprieve/particles.hpp"
 #include "state/staging.hpp"
 #include "storage/format/blocks.hpp"
+
+struct reprieve_walk {
+  std::vector<std::byte>* saved = nullptr;                      ///< null: the parts are restored
+  std::optional<reprieve::detail::PackedReader> restored = {};  ///< what is left of them
+  reprieve::core::Outcome failure = {};                         ///< the first one
+};
 
 namespace reprieve::bindings {
 
@@ -85,8 +94,11 @@ class ResizableValue final : public ValueAccess {
 
 class CustomValue final : public ValueAccess {
  public:
-  CustomValue(std::string name, reprieve_save_fn save, reprieve_load_fn load, void* user)
-      : name_(std::move(name)), save_(save), load_(load), user_(user) {}
+  using Save = std::function<int(const void** bytes, std::size_t* size)>;
+  using Load = std::function<int(const void* bytes, std::size_t size)>;
+
+  CustomValue(std::string name, Save save, Load load)
+      : name_(std::move(name)), save_(std::move(save)), load_(std::move(load)) {}
 
   [[nodiscard]] ElementType type() const override { return {ElementClass::opaque, 1}; }
   [[nodiscard]] Extents shape() const override { return {saved().size()}; }
@@ -98,7 +110,7 @@ class CustomValue final : public ValueAccess {
   }
   void commit() override {
     check_callback("the load function of variable '" + name_ + "'",
-                   [this] { return load_(restored_.data(), restored_.size(), user_); });
+                   [this] { return load_(restored_.data(), restored_.size()); });
     restored_ = {};
   }
 
@@ -106,7 +118,7 @@ class CustomValue final : public ValueAccess {
   [[nodiscard]] std::span<const std::byte> saved() const {
     const void* bytes = nullptr;
     std::size_t size = 0;
-    check_callback("the save function of variable '" + name_ + "'", [&] { return save_(&bytes, &size, user_); });
+    check_callback("the save function of variable '" + name_ + "'", [&] { return save_(&bytes, &size); });
     if (bytes == nullptr && size > 0) {
       reject(name_, "the save function gave " + std::to_string(size) + " bytes at the address NULL");
     }
@@ -114,9 +126,8 @@ class CustomValue final : public ValueAccess {
   }
 
   std::string name_;
-  reprieve_save_fn save_;
-  reprieve_load_fn load_;
-  void* user_;
+  Save save_;
+  Load load_;
   std::vector<std::byte> restored_;
 };
 
@@ -176,7 +187,82 @@ std::unique_ptr<ValueAccess> custom_value(const std::string& name, reprieve_save
   if (save == nullptr || load == nullptr) {
     reject(name, std::string("the ") + (save == nullptr ? "save" : "load") + " function is NULL");
   }
-  return std::make_unique<CustomValue>(name, save, load, user);
+  return std::make_unique<CustomValue>(
+      name, [=](const void** bytes, std::size_t* size) { return save(bytes, size, user); },
+      [=](const void* bytes, std::size_t size) { return load(bytes, size, user); });
+}
+
+/// A value whose parts one function names, in both directions.
+std::unique_ptr<ValueAccess> walked_value(const std::string& name, reprieve_walk_fn walk, void* user) {
+  if (walk == nullptr) {
+    reject(name, "the walk function is NULL");
+  }
+  const auto run = [=](reprieve_walk& parts) {
+    const int result = walk(&parts, user);
+    if (parts.failure) {
+      core::throw_failure(*parts.failure);
+    }
+    return result;
+  };
+  const auto saved = std::make_shared<detail::Packed>();
+  return std::make_unique<CustomValue>(
+      name,
+      [=](const void** bytes, std::size_t* size) {
+        saved->clear();
+        reprieve_walk parts{.saved = saved.get()};
+        const int result = run(parts);
+        *bytes = saved->data();
+        *size = saved->size();
+        return result;
+      },
+      [=](const void* bytes, std::size_t size) {
+        reprieve_walk parts{.restored = detail::PackedReader({static_cast<const std::byte*>(bytes), size})};
+        const int result = run(parts);
+        if (result == 0 && !parts.restored->at_end()) {
+          throw MismatchError("the stored parts continue after those that the walk function names");
+        }
+        return result;
+      });
+}
+
+/// One call of the walk function, for a part with that name. Its error is kept for the end of the walk.
+void visit_part(reprieve_walk* walk, const char* name, const std::function<void(reprieve_walk&)>& visit) {
+  if (walk == nullptr || walk->failure) {
+    return;
+  }
+  walk->failure = core::capture([&] {
+    const std::string key = checked_text(name, "name of a part");
+    try {
+      if (walk->saved != nullptr) {
+        detail::Packer<std::string>::pack(*walk->saved, key);
+      } else if (const auto stored = detail::unpacked<std::string>(*walk->restored); stored != key) {
+        throw MismatchError("the checkpoint has the part '" + stored + "' there");
+      }
+      visit(*walk);
+    } catch (const MismatchError& error) {
+      throw MismatchError("part '" + key + "': " + error.what());
+    }
+  });
+}
+
+void copy_bytes(void* to, std::span<const std::byte> from) {
+  if (!from.empty()) {
+    std::memcpy(to, from.data(), from.size());
+  }
+}
+
+/// Memory of malloc. @throws std::bad_alloc
+void resize_list(void*& list, std::size_t size) {
+  if (size == 0) {
+    std::free(list);  // NOLINT: the program's
+    list = nullptr;
+    return;
+  }
+  void* const resized = std::realloc(list, size);  // NOLINT: the same
+  if (resized == nullptr) {
+    throw std::bad_alloc();
+  }
+  list = resized;
 }
 
 /// The array that a function of C describes by its arguments.
@@ -512,6 +598,65 @@ int reprieve_add_per_rank_custom(reprieve_checkpoint* checkpoint, const char* na
   return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
     state.add_per_rank_value(key, custom_value(key, save, load, user), redistribution(key, redistribute, user));
   });
+}
+
+int reprieve_add_replicated_walk(reprieve_checkpoint* checkpoint, const char* name, reprieve_walk_fn walk, void* user) {
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    state.add_replicated_value(key, walked_value(key, walk, user));
+  });
+}
+
+int reprieve_add_per_rank_walk(reprieve_checkpoint* checkpoint, const char* name, reprieve_walk_fn walk,
+                               reprieve_redistribute_fn redistribute, void* user) {
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    state.add_per_rank_value(key, walked_value(key, walk, user), redistribution(key, redistribute, user));
+  });
+}
+
+int reprieve_walk_restores(const reprieve_walk* walk) { return walk != nullptr && walk->restored ? 1 : 0; }
+
+void reprieve_walk_bytes(reprieve_walk* walk, const char* name, void* data, size_t size_bytes) {
+  visit_part(walk, name, [&](reprieve_walk& parts) {
+    if (data == nullptr && size_bytes > 0) {
+      throw UsageError("the data are NULL");
+    }
+    if (parts.saved != nullptr) {
+      detail::append_count(*parts.saved, size_bytes);
+      detail::append(*parts.saved, data, size_bytes);
+      return;
+    }
+    if (const std::size_t stored = parts.restored->count(); stored != size_bytes) {
+      throw MismatchError("the checkpoint has " + std::to_string(stored) + " bytes, the program " +
+                          std::to_string(size_bytes));
+    }
+    copy_bytes(data, parts.restored->take(size_bytes));
+  });
+}
+
+int64_t reprieve_walk_list(reprieve_walk* walk, const char* name, void* pointer, int64_t count, size_t item_bytes) {
+  visit_part(walk, name, [&](reprieve_walk& parts) {
+    void* list = pointed(name, pointer)();
+    if (count < 0 || item_bytes == 0 || (list == nullptr && count > 0)) {
+      throw UsageError("there are " + std::to_string(count) + " items of " + std::to_string(item_bytes) + " bytes at " +
+                       (list == nullptr ? "NULL" : "the address"));
+    }
+    if (parts.saved != nullptr) {
+      const std::size_t size = bindings::size_bytes(name, {static_cast<std::uint64_t>(count)}, item_bytes);
+      detail::append_count(*parts.saved, size);
+      detail::append(*parts.saved, list, size);
+      return;
+    }
+    const std::span<const std::byte> stored = parts.restored->take(parts.restored->count());
+    if (stored.size() % item_bytes != 0) {
+      throw MismatchError("the checkpoint has " + std::to_string(stored.size()) + " bytes, which are no items of " +
+                          std::to_string(item_bytes));
+    }
+    resize_list(list, stored.size());
+    std::memcpy(pointer, &list, sizeof(list));
+    copy_bytes(list, stored);
+    count = static_cast<int64_t>(stored.size() / item_bytes);
+  });
+  return count;
 }
 
 int reprieve_allow_shared(reprieve_checkpoint* checkpoint, const char* name) {

@@ -85,6 +85,7 @@ extern const Test error_tests[];
 extern const Test fault_tests[];
 extern const Test version_tests[];
 extern const Test pointer_tests[];
+extern const Test walk_tests[];
 /* Run before MPI_Init. */
 void test_before_mpi(void);
 
