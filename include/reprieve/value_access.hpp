@@ -88,6 +88,9 @@ namespace detail {
 template <class T>
 void explain_how_to_store() {
   static_assert(!std::is_const_v<T>, "this variable is const: a restore could not write it");
+  static_assert(!enable_record<T> || std::is_trivially_copyable_v<T>,
+                "enable_record is for structs whose bytes are their value: a member of this one (std::string, "
+                "std::vector), a virtual function or a destructor is against it. Give it a function serialize instead");
   static_assert(std::is_const_v<T> || Storable<T>,
                 "Reprieve cannot store this type. A container of the standard library needs reprieve/containers.hpp. A "
                 "plain struct needs reprieve::enable_record, any other type that header and a function serialize, or a "
