@@ -97,7 +97,11 @@ core::Table<LogOptions> log_settings() {
 core::Table<TerminationConfig> termination_settings() {
   using core::duration;
   using C = TerminationConfig;
-  using Milliseconds = core::Holder<std::chrono::milliseconds>;
+  const auto optional_seconds = [](auto member, const char* name, const char* meaning, const char* otherwise) {
+    return core::optional(member,
+                          duration<Second>(name, &core::Holder<std::chrono::milliseconds>::value, {0, kYear}, meaning),
+                          otherwise);
+  };
   return {
       core::own_for_each_rank(
           core::optional(&C::signals,
@@ -109,10 +113,9 @@ core::Table<TerminationConfig> termination_settings() {
                                         "exit code that means: saved, start me again", {kLauncherCode},
                                         {termination::kTerminatedCode}),
                      "that of the platform"),
-      core::optional(&C::grace_period,
-                     duration<Second>("grace_period_s", &Milliseconds::value, {0, kYear},
-                                      "time from a notice to the kill; with more than 0: save, train on, save again"),
-                     "that of the platform"),
+      optional_seconds(&C::grace_period, "grace_period_s",
+                       "time from a notice to the kill; with more than 0: save, train on, save again",
+                       "that of the platform"),
       core::optional(&C::metadata,
                      core::choice("metadata", &core::Holder<MetadataServer>::value, metadata_servers(),
                                   "the metadata server that is asked whether the machine will be taken away"),
@@ -125,17 +128,13 @@ core::Table<TerminationConfig> termination_settings() {
       core::flag("save_at_finish", &C::save_at_finish, "the end of the run saves its last step"),
       core::flag("preempt_file", &C::preempt_file, "a file PREEMPT in the checkpoint directory is a notice"),
       core::own_for_each_rank(end_time_setting()),  // rank 0's counts
-      core::optional(&C::end_lead,
-                     duration<Second>("end_lead_s", &Milliseconds::value, {0, kYear},
-                                      "how long before the end of the job the notice comes"),
-                     "the grace period, or else 120 s or a quarter of the time"),
+      optional_seconds(&C::end_lead, "end_lead_s", "how long before the end of the job the notice comes",
+                       "the grace period, or else 120 s or a quarter of the time"),
       core::whole_number("total_steps", &C::total_steps, {0, 1e15},
                          "how many calls the run makes in all, for tools that tell when it ends; 0: not known"),
       core::whole_number("save_every_steps", &C::save_every_steps, {0, 1e15}, "checkpoint every so many calls; 0: off"),
-      core::optional(&C::save_every,
-                     duration<Second>("save_every_s", &Milliseconds::value, {0, kYear},
-                                      "checkpoint every so many seconds; 0: off"),
-                     "off with save_every_steps, else every ten minutes or less often, by the cost of a save"),
+      optional_seconds(&C::save_every, "save_every_s", "checkpoint every so many seconds; 0: off",
+                       "off with save_every_steps, else every ten minutes or less often, by the cost of a save"),
       core::whole_number("save_attempts", &C::save_attempts, {1, 1e9},
                          "how many periodic saves in a row may fail until that is an error; 1: the first is"),
       duration<Second>("poll_interval_s", &C::poll_interval, {0.001, 3600},
@@ -150,10 +149,9 @@ core::Table<TerminationConfig> termination_settings() {
                        "how long a rank waits for the others at a step boundary"),
       duration<Second>("error_timeout_s", &C::error_timeout, {0, kYear},
                        "how long a rank whose step failed waits for the others to hear of it"),
-      core::optional(&C::grace_margin,
-                     duration<Second>("grace_margin_s", &Milliseconds::value, {0, kYear},
-                                      "safety margin between the expected end of the last save and the kill"),
-                     "3 where mpirun started the ranks, else 1"),
+      optional_seconds(&C::grace_margin, "grace_margin_s",
+                       "safety margin between the expected end of the last save and the kill",
+                       "3 where mpirun started the ranks, else 1"),
   };
 }
 
