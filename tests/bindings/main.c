@@ -117,7 +117,8 @@ static void run(const Test* test) {
 }
 
 int main(int argc, char** argv) {
-  const Test* const lists[] = {error_tests, state_tests, version_tests, pointer_tests, walk_tests, fault_tests, loop_tests};
+  const Test* const lists[] = {error_tests, state_tests, version_tests, pointer_tests,
+                               walk_tests,  fault_tests, loop_tests};
   const char* filter = argc > 1 ? argv[1] : "";
   int count = 0;
 
