@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -337,7 +338,8 @@ requires(detail::IsContainer<T>::value&& detail::Packable<T>) struct Serializer<
 ///       template <class Archive> void serialize(Archive& archive) { archive("level", level, "values", values, next); }
 ///     };
 ///
-/// A member or a function in the namespace of the type, with or without Boost's version as the last argument (it is 0).
+/// A member of the type itself, not of a base, or a function in its namespace; with or without Boost's version as the
+/// last argument (the greatest number: what newer versions added is saved, too).
 /// `archive & level & values` means the same. A text before a value is its name: a restore finds out if they are
 /// others. Values are what a container may hold, and arrays of C. A restore writes them one after the other.
 template <bool saves>
@@ -392,24 +394,36 @@ class Archive {
 
 namespace detail {
 
+inline constexpr unsigned kNewestVersion = std::numeric_limits<unsigned>::max();
+
+template <class Class, class Result, class... Arguments>
+Class* class_of(Result (Class::*)(Arguments...));
+
+/// A member `serialize` of a base says nothing of what T adds.
+template <class T, class A>
+concept InheritsSerialize = requires {
+  class_of(&T::template serialize<A>);
+  requires !std::same_as<decltype(class_of(&T::template serialize<A>)), T*>;
+};
+
 template <class T, class A>
 concept SerializesItself = requires(T& value, A& archive) {
   value.serialize(archive);
 }
-|| requires(T& value, A& archive) { value.serialize(archive, 0U); }
+|| requires(T& value, A& archive) { value.serialize(archive, kNewestVersion); }
 || requires(T& value, A& archive) { serialize(archive, value); }
-|| requires(T& value, A& archive) { serialize(archive, value, 0U); };
+|| requires(T& value, A& archive) { serialize(archive, value, kNewestVersion); };
 
 template <class A, class T>
 void call_serialize(A& archive, T& value) {
   if constexpr (requires { value.serialize(archive); }) {
     value.serialize(archive);
-  } else if constexpr (requires { value.serialize(archive, 0U); }) {
-    value.serialize(archive, 0U);
+  } else if constexpr (requires { value.serialize(archive, kNewestVersion); }) {
+    value.serialize(archive, kNewestVersion);
   } else if constexpr (requires { serialize(archive, value); }) {
     serialize(archive, value);
   } else {
-    serialize(archive, value, 0U);
+    serialize(archive, value, kNewestVersion);
   }
 }
 
@@ -420,6 +434,8 @@ template <class T>
 requires(!Element<T> && !detail::IsContainer<T>::value &&
          detail::SerializesItself<T, Archive<true>>) struct Serializer<T> {
   static std::vector<std::byte> save(const T& value) {
+    static_assert(!detail::InheritsSerialize<T, Archive<true>>,
+                  "the member serialize is that of a base, and would leave out what this type adds: give it its own");
     detail::Packed out;
     Archive<true> archive(out);
     detail::call_serialize(archive, const_cast<T&>(value));  // NOLINT: one function for both directions

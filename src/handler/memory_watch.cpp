@@ -59,7 +59,7 @@ class ProcessMemory {
 
  private:
   core::Descriptor file_{::open("/proc/self/mem", O_RDONLY | O_CLOEXEC)};
-  std::vector<std::byte> buffer_{storage::kCachedBytes};
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(storage::kCachedBytes);
   storage::Xxh3Stream stream_;
 };
 
