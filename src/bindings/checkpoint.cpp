@@ -8,6 +8,7 @@
 #include <new>
 
 #include "bindings/handles.hpp"
+#include "core/memory.hpp"
 #include "reprieve/containers.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/memory_space.hpp"
@@ -640,8 +641,12 @@ int64_t reprieve_walk_list(reprieve_walk* walk, const char* name, void* pointer,
       throw UsageError("there are " + std::to_string(count) + " items of " + std::to_string(item_bytes) + " bytes at " +
                        (list == nullptr ? "NULL" : "the address"));
     }
+    const std::size_t size = bindings::size_bytes(name, {static_cast<std::uint64_t>(count)}, item_bytes);
+    if (!core::is_mapped(list, size)) {
+      throw UsageError("a list of " + std::to_string(size) +
+                       " bytes is not the program's (any more): pass the address of the variable that points to it");
+    }
     if (parts.saved != nullptr) {
-      const std::size_t size = bindings::size_bytes(name, {static_cast<std::uint64_t>(count)}, item_bytes);
       detail::append_count(*parts.saved, size);
       detail::append(*parts.saved, list, size);
       return;

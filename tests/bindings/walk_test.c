@@ -132,6 +132,14 @@ static int walk_badly(reprieve_walk* walk, void* user) {
   return 0;
 }
 
+/* The list itself instead of the address of its pointer. */
+static int walk_no_pointer(reprieve_walk* walk, void* user) {
+  double list[] = {1e300, 2};
+  (void)user;
+  reprieve_walk_list(walk, "list", list, 2, sizeof(double));
+  return 0;
+}
+
 /* What a restore by another walk function says. */
 static void check_other_walk(reprieve_walk_fn walk, const char* name, const char* text) {
   char stored[] = "x", present[8];
@@ -160,6 +168,11 @@ static void mistakes(void) {
   CHECK_OK(reprieve_add_replicated_walk(parts.state, "b", walk_badly, fails));
   CHECK_OK(test_open_manager(&parts));
   CHECK_USAGE("the data are NULL", reprieve_manager_save(parts.manager, 1));
+  test_end(&parts);
+  parts = test_parts();
+  CHECK_OK(reprieve_add_replicated_walk(parts.state, "c", walk_no_pointer, NULL));
+  CHECK_OK(test_open_manager(&parts));
+  CHECK_USAGE("pass the address of the variable", reprieve_manager_save(parts.manager, 1));
   test_end(&parts);
 }
 
