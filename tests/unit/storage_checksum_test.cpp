@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What hashing leaves behind in the processor.
+// The checksum, the copy beside it, and what they leave behind in the processor.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -14,6 +16,100 @@
 
 namespace reprieve::storage {
 namespace {
+
+std::vector<std::byte> random_bytes(std::size_t size) {
+  std::mt19937 random(7);  // NOLINT: repeatable
+  std::vector<std::byte> bytes(size);
+  std::ranges::generate(bytes, [&] { return static_cast<std::byte>(random()); });
+  return bytes;
+}
+
+TEST(Checksum, HasTheValuesOfXxh3) {
+  EXPECT_EQ(xxh3({}), 0x2D06800538D394C2ULL);
+  auto content = random_bytes(10'000);
+  const std::uint64_t valid = xxh3(content);
+  content[5000] ^= std::byte{1};
+  EXPECT_NE(xxh3(content), valid);
+}
+
+// What the stream computes by itself is compared with the library, which computes what lies side by side.
+
+class EveryKernel : public ::testing::TestWithParam<Xxh3Kernel> {
+ protected:
+  void SetUp() override {
+    if (GetParam() > fastest_xxh3_kernel()) {
+      GTEST_SKIP() << "this processor has no such instructions";
+    }
+  }
+
+  const std::vector<std::byte> bytes_ = random_bytes(70'000);
+};
+
+TEST_P(EveryKernel, HasTheSumsOfTheLibraryForAllLengthsAndPlaces) {
+  Xxh3Stream stream(GetParam());
+  for (std::size_t size = 0; size < 5000; size += size < 1200 ? 1 : 37) {
+    for (const std::size_t at : {0U, 1U, 8U, 31U}) {
+      const auto part = std::span(bytes_).subspan(at, size);
+      stream.reset();
+      stream.update(part);
+      ASSERT_EQ(stream.digest(), xxh3(part)) << size << " bytes at " << at;
+    }
+  }
+}
+
+TEST_P(EveryKernel, HasTheSumsOfTheLibraryForPiecesOfAllSizes) {
+  std::mt19937 random(3);  // NOLINT: repeatable
+  for (int i = 0; i < 2000; ++i) {
+    const auto all = std::span(bytes_).first(random() % (i % 2 == 0 ? 1500 : bytes_.size()));
+    const std::size_t most = i % 3 == 0 ? 70 : 5000;
+    Xxh3Stream stream(GetParam());
+    for (auto rest = all; !rest.empty();) {
+      const auto piece = rest.first(std::min<std::size_t>(rest.size(), random() % most));
+      stream.update(piece);
+      rest = rest.subspan(piece.size());
+    }
+    ASSERT_EQ(stream.digest(), xxh3(all)) << all.size() << " bytes, run " << i;
+    EXPECT_EQ(stream.digest(), xxh3(all)) << "asked for once more";
+  }
+}
+
+TEST_P(EveryKernel, CopiesWhatItAddsToAnyPlaceAndNothingElse) {
+  std::mt19937 random(5);  // NOLINT: repeatable
+  for (const std::size_t at : {0U, 3U, 64U}) {
+    for (const std::size_t after : {0U, 1U, 15U, 16U, 48U, 63U}) {
+      for (const std::size_t size : {0U, 1U, 63U, 64U, 255U, 256U, 257U, 320U, 321U, 1000U, 5000U, 60'001U}) {
+        const auto from = std::span(bytes_).subspan(at, size);
+        std::vector<std::byte> expected(size + 200, std::byte{0x55});
+        std::vector<std::byte> copied = expected;
+        std::ranges::copy(from, expected.begin() + static_cast<std::ptrdiff_t>(after));
+        Xxh3Stream stream(GetParam());
+        for (std::size_t done = 0; done < size;) {
+          const std::size_t piece = std::min(size - done, random() % 2 == 0 ? size : std::size_t{400});
+          stream.update_and_copy(from.subspan(done, piece), std::span(copied).subspan(after + done, piece));
+          done += piece;
+        }
+        ASSERT_EQ(copied, expected) << size << " bytes at " << at << " to " << after;
+        ASSERT_EQ(stream.digest(), xxh3(from)) << size << " bytes at " << at << " to " << after;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Checksum, EveryKernel,
+                         ::testing::Values(Xxh3Kernel::plain, Xxh3Kernel::avx2, Xxh3Kernel::avx512));
+
+TEST(StreamingCopy, CopiesWhatItShouldAndNothingElse) {
+  const std::vector<std::byte> from = random_bytes(1000);
+  for (const std::size_t after : {0U, 1U, 15U, 16U, 48U, 63U}) {
+    for (const std::size_t size : {0U, 1U, 15U, 63U, 64U, 65U, 127U, 128U, 500U, 900U}) {
+      std::vector<std::byte> to(1100, std::byte{0x55});
+      streaming_copy(std::span(from).subspan(3, size), std::span(to).subspan(after, size));
+      std::vector<std::byte> expected(1100, std::byte{0x55});
+      std::copy_n(from.begin() + 3, size, expected.begin() + static_cast<std::ptrdiff_t>(after));
+      EXPECT_EQ(to, expected) << after << ' ' << size;
+    }
+  }
+}
 
 #if defined(__x86_64__)
 
@@ -65,6 +161,9 @@ TEST_F(Registers, AreCleanAfterAHash) {
 TEST_F(Registers, AreCleanAfterAHashInPieces) {
   Xxh3Stream stream;
   stream.update(bytes_);
+  EXPECT_FALSE(upper_halves_in_use());
+  std::vector<std::byte> copy(bytes_.size());
+  stream.update_and_copy(bytes_, copy);
   EXPECT_FALSE(upper_halves_in_use());
   const auto hash = stream.digest();
   EXPECT_FALSE(upper_halves_in_use()) << hash;

@@ -51,8 +51,7 @@ TEST_P(PartFileTest, HoldsWhatWasWritten) {
   ASSERT_EQ(part.data_bytes(), kData.size());
   EXPECT_TRUE(std::ranges::equal(part.data().bytes(), std::as_bytes(std::span(kData))));
   std::string some(3, ' ');
-  StagedReader staged;
-  part.read(4, std::as_writable_bytes(std::span(some)), nullptr, staged);
+  part.read(4, std::as_writable_bytes(std::span(some)), nullptr);
   EXPECT_EQ(some, "456");
 }
 

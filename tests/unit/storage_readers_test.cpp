@@ -3,10 +3,10 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -18,6 +18,7 @@
 
 #include "core/threads.hpp"
 #include "storage/bytes/checksum.hpp"
+#include "storage/bytes/mapped_piece.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/bytes/readers.hpp"
 #include "storage/format/blocks.hpp"
@@ -296,50 +297,96 @@ TEST_F(DigestedReads, AFileThatEndsTooEarlyIsAnError) {
   EXPECT_FALSE(file.seems_cached(2 * kLarge, 1));
 }
 
-TEST_F(DigestedReads, StagedOnesBringTheSameToAnyPlace) {
+TEST_F(DigestedReads, MappedOnesBringTheSameToAnyPlace) {
   const PosixFile file = PosixFile::open_to_read(path);
-  StagedReader reader;
   for (const std::uint64_t offset : {0U, 1U, 4096U, 123'457U}) {
     for (const std::size_t after : {0U, 1U, 16U, 63U}) {
-      const auto expected = std::span(content).subspan(offset, kLarge - 7);
-      std::vector<std::byte> memory(kLarge + 64, std::byte{0x55});
+      const auto expected = std::span(content).subspan(offset, 2 * kLarge - 123'457U);
+      std::vector<std::byte> memory(expected.size() + 64, std::byte{0x55});
+      const auto place = std::span(memory).subspan(after, expected.size());
       Xxh3Stream digest;
-      reader.read(file, std::span(memory).subspan(after, expected.size()), offset, &digest);
-      EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(after, expected.size()), expected));
+      ASSERT_TRUE(read_mapped(file, place, offset, &digest));
+      EXPECT_TRUE(std::ranges::equal(place, expected));
       EXPECT_EQ(digest.digest(), xxh3(expected));
       EXPECT_TRUE(
           std::ranges::all_of(std::span(memory).first(after), [](std::byte b) { return b == std::byte{0x55}; }));
       EXPECT_EQ(memory[after + expected.size()], std::byte{0x55});
-      reader.read(file, std::span(memory).subspan(after, expected.size()), 0, nullptr);
-      EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(after, expected.size()),
-                                     std::span(content).first(expected.size())));
+      ASSERT_TRUE(read_mapped(file, place, 0, nullptr));
+      EXPECT_TRUE(std::ranges::equal(place, std::span(content).first(expected.size())));
     }
   }
+}
+
+TEST_F(DigestedReads, MappedOnesBehindTheEndOfTheFileAreLeftToTheCaller) {
+  const PosixFile file = PosixFile::open_to_read(path);
   std::vector<std::byte> more(kLarge);
-  EXPECT_THROW(reader.read(file, more, kLarge + 1, nullptr), CorruptError);
+  Xxh3Stream digest;
+  EXPECT_FALSE(read_mapped(file, more, 2 * kLarge - 5000, &digest));
+  EXPECT_FALSE(read_mapped(file, more, 4 * kLarge, nullptr));
+  EXPECT_THROW(static_cast<void>(FileReader(file).read(more, kLarge + 1, nullptr) ||
+                                 (file.read_and_digest(more, kLarge + 1, nullptr), true)),
+               CorruptError);
 }
 
-TEST(StagedReads, AreForPlacesInTheMiddleOfALine) {
-  alignas(64) const std::array<std::byte, 128> memory{};
-  EXPECT_FALSE(StagedReader::is_faster(memory.data(), 4096));
-  EXPECT_TRUE(StagedReader::is_faster(memory.data() + 16, 4096));
-  EXPECT_FALSE(StagedReader::is_faster(memory.data() + 16, 4096 + 16));
+TEST_F(DigestedReads, OfAFileThatIsCutOffMeanwhileAreNotIntactAndDoNotEndTheProcess) {
+  const PosixFile file = PosixFile::open_to_write(path);
+  const MappedPiece piece(PosixFile::open_to_read(path), 4096, kLarge);
+  ASSERT_EQ(piece.bytes().size(), kLarge);
+  EXPECT_EQ(piece.bytes().back(), content[4096 + kLarge - 1]);
+  EXPECT_TRUE(piece.is_intact());
+  file.set_size(8192);
+  EXPECT_EQ(piece.bytes()[4095], content[8191]);
+  EXPECT_TRUE(piece.is_intact());
+  EXPECT_EQ(piece.bytes().back(), std::byte{});
+  EXPECT_FALSE(piece.is_intact());
+  EXPECT_EQ(piece.bytes().front(), std::byte{});
 }
 
-TEST(StreamingCopy, CopiesWhatItShouldAndNothingElse) {
-  const std::vector<std::byte> from = random_bytes(1000);
-  for (const std::size_t after : {0U, 1U, 15U, 16U, 48U, 63U}) {
-    for (const std::size_t size : {0U, 1U, 15U, 63U, 64U, 65U, 127U, 128U, 500U, 900U}) {
-      std::vector<std::byte> to(1100, std::byte{0x55});
-      streaming_copy(std::span(from).subspan(3, size), std::span(to).subspan(after, size));
-      std::vector<std::byte> expected(1100, std::byte{0x55});
-      std::copy_n(from.begin() + 3, size, expected.begin() + static_cast<std::ptrdiff_t>(after));
-      EXPECT_EQ(to, expected) << after << ' ' << size;
-    }
+volatile std::sig_atomic_t bus_errors = 0;
+
+TEST_F(DigestedReads, LeaveASigbusElsewhereToTheHandlerOfTheProgram) {
+  struct sigaction own = {};
+  own.sa_handler = [](int) { bus_errors = bus_errors + 1; };
+  struct sigaction before = {};
+  ASSERT_EQ(sigaction(SIGBUS, &own, &before), 0);
+  {
+    const MappedPiece piece(PosixFile::open_to_read(path), 0, kLarge);
+    ASSERT_FALSE(piece.bytes().empty());
+    ASSERT_EQ(raise(SIGBUS), 0);
+    EXPECT_EQ(bus_errors, 1);
+    EXPECT_TRUE(piece.is_intact());
   }
+  struct sigaction after = {};
+  ASSERT_EQ(sigaction(SIGBUS, &before, &after), 0);
+  EXPECT_EQ(after.sa_handler, own.sa_handler) << "the handler of the program is back";
 }
 
-// The checked file descriptor, the checksum, and the time limit on uninterruptible calls.
+TEST_F(DigestedReads, ASigbusElsewhereEndsAProgramWithoutAHandler) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        struct sigaction by_system = {};
+        by_system.sa_handler = SIG_DFL;
+        static_cast<void>(sigaction(SIGBUS, &by_system, nullptr));
+        const MappedPiece mapped(PosixFile::open_to_read(path), 0, kLarge);
+        const PosixFile file = PosixFile::open_to_write(path);
+        const auto other = core::Mapping::get(kLarge, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+        file.set_size(0);
+        static_cast<void>(xxh3(other.bytes()));
+      },
+      testing::KilledBySignal(SIGBUS), "");
+}
+
+TEST_F(DigestedReads, WorkWhereAllSignalsAreBlocked) {
+  const core::SignalsBlocked blocked;
+  const PosixFile file = PosixFile::open_to_write(path);
+  const MappedPiece piece(PosixFile::open_to_read(path), 0, kLarge);
+  file.set_size(0);
+  EXPECT_EQ(piece.bytes().back(), std::byte{});
+  EXPECT_FALSE(piece.is_intact());
+}
+
+// The checked file descriptor, and the time limit on uninterruptible calls.
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -441,22 +488,6 @@ TEST_F(PosixFileTest, AFailedWriteNamesTheFile) {
     EXPECT_EQ(error.code(), ErrorCode::no_space);
     EXPECT_THAT(error.what(), HasSubstr("/dev/full"));
   }
-}
-
-TEST(Checksum, OfPiecesIsThatOfTheWhole) {
-  const auto content = pattern(10'000);
-  Xxh3Stream stream;
-  stream.update(std::span(content).first(1234));
-  stream.update(std::span(content).subspan(1234));
-  EXPECT_EQ(stream.digest(), xxh3(content));
-}
-
-TEST(Checksum, HasTheValuesOfXxh3) {
-  EXPECT_EQ(xxh3({}), 0x2D06800538D394C2ULL);
-  auto content = pattern(10'000);
-  const std::uint64_t valid = xxh3(content);
-  content[5000] ^= std::byte{1};
-  EXPECT_NE(xxh3(content), valid);
 }
 
 TEST(WatchdogDeathTest, AbortsAndNamesTheStage) {

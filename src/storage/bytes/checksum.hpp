@@ -2,14 +2,12 @@
 #pragma once
 
 /// @file
-/// XXH3 with 64 bits, the checksum of everything in a checkpoint file.
+/// XXH3 with 64 bits, the checksum of everything in a checkpoint file; and copies past the processor's cache.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-
-struct XXH3_state_s;
 
 namespace reprieve::storage {
 
@@ -28,20 +26,50 @@ struct Digest128 {
 /// Pieces of this size stay in the processor's cache between their checksum and what else is done with them.
 inline constexpr std::size_t kCachedBytes = std::size_t{128} << 10U;
 
-/// The same, of bytes that come in pieces.
+/// As `std::memcpy`, for bytes that nobody reads for a while: where the processor can do it, they go past its cache,
+/// which saves reading the memory before it is written over. @p to has the size of @p from, and they do not overlap.
+void streaming_copy(std::span<const std::byte> from, std::span<std::byte> to) noexcept;
+
+/// Which instructions add stripes. All give the same sums.
+enum class Xxh3Kernel { plain, avx2, avx512 };
+/// The fastest that this processor has.
+[[nodiscard]] Xxh3Kernel fastest_xxh3_kernel() noexcept;
+
+/// The checksum of bytes that come in pieces, and that are copied on the way where that is asked for: one pass over
+/// the memory takes hardly longer than the copy alone. The library of XXH3 has no such pass. The algorithm is that of
+/// its specification (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md), without a seed.
 class Xxh3Stream {
  public:
-  Xxh3Stream();
+  explicit Xxh3Stream(Xxh3Kernel kernel = fastest_xxh3_kernel()) noexcept : kernel_(kernel) { reset(); }
   /// Begins again.
   void reset() noexcept;
-  void update(std::span<const std::byte> bytes) noexcept;
+  void update(std::span<const std::byte> bytes) noexcept { add(bytes, nullptr); }
+  /// The same; also copies the bytes, as `streaming_copy` does.
+  void update_and_copy(std::span<const std::byte> from, std::span<std::byte> to) noexcept { add(from, to.data()); }
   [[nodiscard]] std::uint64_t digest() const noexcept;
 
  private:
-  struct Free {
-    void operator()(XXH3_state_s* state) const noexcept;
-  };
-  std::unique_ptr<XXH3_state_s, Free> state_;
+  static constexpr std::size_t kMostKept = 256;
+
+  void add(std::span<const std::byte> bytes, std::byte* to) noexcept;
+  void keep(std::span<const std::byte> bytes) noexcept;
+
+  Xxh3Kernel kernel_;
+  std::size_t kept_ = 0;                      ///< bytes that wait for those behind them
+  std::size_t stripes_ = 0;                   ///< that were added since the sums were scrambled
+  std::uint64_t total_ = 0;                   ///< bytes
+  std::array<std::uint64_t, 8> sums_{};       ///< the accumulators of the specification
+  std::array<std::byte, 64> before_{};        ///< the stripe before the kept bytes
+  std::array<std::byte, kMostKept> bytes_{};  ///< the kept ones
 };
+
+/// `update_and_copy`, or `streaming_copy` without a digest.
+inline void copy_and_digest(std::span<const std::byte> from, std::span<std::byte> to, Xxh3Stream* digest) noexcept {
+  if (digest != nullptr) {
+    digest->update_and_copy(from, to);
+  } else {
+    streaming_copy(from, to);
+  }
+}
 
 }  // namespace reprieve::storage

@@ -18,70 +18,23 @@
 
 #include "core/process.hpp"
 #include "core/threads.hpp"
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "storage/bytes/mapped_piece.hpp"
 
 namespace reprieve::storage {
 
 namespace {
-
-#if defined(__SSE2__)
-/// What is written together: a line of the processor's cache.
-constexpr std::size_t kLineBytes = 64;
-
-void copy_line(const std::byte* from, std::byte* to) noexcept {
-  constexpr std::size_t words = kLineBytes / sizeof(__m128i);
-  const auto* const source = reinterpret_cast<const __m128i*>(from);  // NOLINT: as the intrinsics want it
-  auto* const target = reinterpret_cast<__m128i*>(to);                // NOLINT
-  __m128i line[words];                                                // NOLINT: stays in registers
-  for (std::size_t i = 0; i < words; ++i) {
-    line[i] = _mm_loadu_si128(source + i);  // NOLINT
-  }
-  for (std::size_t i = 0; i < words; ++i) {
-    _mm_stream_si128(target + i, line[i]);  // NOLINT
-  }
-}
-
-std::size_t bytes_to_next_line(const std::byte* place) noexcept {
-  return (kLineBytes - reinterpret_cast<std::uintptr_t>(place) % kLineBytes) % kLineBytes;  // NOLINT
-}
-#endif
 
 constexpr std::uint64_t kWindowBytes = std::uint64_t{4} << 20U;
 constexpr std::size_t kWindows = 4;
 constexpr std::uint64_t kDirectPage = 4096;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
 
-constexpr std::size_t kStagePage = 4096;
-constexpr std::size_t kCacheLine = 64;
-
-std::uintptr_t address_of(const std::byte* place) noexcept {
-  return reinterpret_cast<std::uintptr_t>(place);
-}  // NOLINT
-
 /// Smaller parts are mostly in the page cache when they are read: the kernel reads ahead itself.
 constexpr std::size_t kLeastAhead = std::size_t{512} << 10U;
-/// Smaller parts are read right where they belong.
-constexpr std::size_t kLeastStaged = std::size_t{256} << 10U;
+/// Smaller parts are not worth the calls for a mapping.
+constexpr std::size_t kLeastMapped = std::size_t{256} << 10U;
 
 }  // namespace
-
-void streaming_copy(std::span<const std::byte> from, std::span<std::byte> to) noexcept {
-#if defined(__SSE2__)
-  const std::size_t before = std::min(bytes_to_next_line(to.data()), from.size());
-  const std::size_t end = before + (from.size() - before) / kLineBytes * kLineBytes;
-  std::memcpy(to.data(), from.data(), before);
-  for (std::size_t i = before; i < end; i += kLineBytes) {
-    copy_line(from.data() + i, to.data() + i);
-  }
-  _mm_sfence();  // before anything that is written later
-  std::memcpy(to.data() + end, from.data() + end, from.size() - end);
-#else
-  std::memcpy(to.data(), from.data(), from.size());
-#endif
-}
 
 /// The threads, and what they read: windows one after the other, as many as there is memory for.
 class SequentialReader::Ahead {
@@ -251,15 +204,8 @@ bool SequentialReader::for_each_piece(std::uint64_t offset, std::uint64_t size, 
 
 bool SequentialReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
   return for_each_piece(offset, to.size(), [&](std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const auto piece = bytes.first(std::min(bytes.size(), kCachedBytes));
-      if (digest != nullptr) {
-        digest->update(piece);  // which is in the processor's cache from then on
-      }
-      streaming_copy(piece, to.first(piece.size()));
-      to = to.subspan(piece.size());
-      bytes = bytes.subspan(piece.size());
-    }
+    copy_and_digest(bytes, to.first(bytes.size()), digest);
+    to = to.subspan(bytes.size());
   });
 }
 
@@ -309,44 +255,23 @@ void WindowReader::load(std::uint64_t offset) {
   end_ = offset + static_cast<std::uint64_t>(std::max<ssize_t>(got, 0));
 }
 
-bool StagedReader::is_faster(const std::byte* to, std::uint64_t offset) noexcept {
-  return address_of(to) % kCacheLine != offset % kCacheLine;
-}
-
-/// It lies to pages as the bytes in the file do.
-std::span<std::byte> StagedReader::piece(std::uint64_t offset, std::size_t wanted) {
-  if (!memory_) {
-    memory_ = std::make_unique_for_overwrite<std::byte[]>(kPieceBytes + 2 * kStagePage);
-  }
-  const std::size_t to_page = kStagePage - address_of(memory_.get()) % kStagePage;
-  return {memory_.get() + to_page + offset % kStagePage, std::min(wanted, kPieceBytes)};
-}
-
-void StagedReader::read(const PosixFile& file, std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
-  while (!to.empty()) {
-    const auto bytes = piece(offset, to.size());
-    file.read_all(bytes, offset);
-    if (digest != nullptr) {
-      digest->update(bytes);
-    }
-    streaming_copy(bytes, to.first(bytes.size()));
-    to = to.subspan(bytes.size());
-    offset += bytes.size();
-  }
-}
-
 bool FileReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
-  if (to.size() >= kLeastAhead && !file_.seems_cached(offset, to.size()) && ahead_.read(to, offset, digest)) {
+  const bool is_cached = to.size() >= kLeastMapped && file_.seems_cached(offset, to.size());
+  if (is_cached ? read_mapped(file_, to, offset, digest)
+                : to.size() >= kLeastAhead && ahead_.read(to, offset, digest)) {
     return true;
   }
   if (digest != nullptr) {
     digest->reset();
   }
-  if (to.size() < kLeastStaged || !StagedReader::is_faster(to.data(), offset)) {
-    return false;
+  return false;
+}
+
+bool FileReader::digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest) {
+  if (size < kLeastMapped || !file_.seems_cached(offset, size)) {
+    return ahead_.digest(offset, size, digest);
   }
-  staged_.read(file_, to, offset, digest);
-  return true;
+  return for_each_mapped_piece(file_, offset, size, [&](std::span<const std::byte> bytes) { digest.update(bytes); });
 }
 
 std::span<const std::byte> FileReader::view(std::uint64_t offset, std::size_t size) {

@@ -14,12 +14,6 @@
 
 namespace reprieve::storage {
 
-// Copies that do not stay in the processor's cache.
-
-/// As `std::memcpy`, for bytes that nobody reads for a while: where the processor can do it, they go past its cache,
-/// which saves reading the memory before it is written over. @p to has the size of @p from, and they do not overlap.
-void streaming_copy(std::span<const std::byte> from, std::span<std::byte> to) noexcept;
-
 // Reads parts of a file that come one after the other, some pieces ahead of who needs them.
 
 /// While bytes are used, two threads read those that come next into huge pages: past the page cache (O_DIRECT) what it
@@ -96,28 +90,6 @@ class WindowReader {
   std::uint64_t asked_ = ~std::uint64_t{0};  ///< the end of what was asked for last
 };
 
-// Reads large parts of a file out of the page cache.
-
-/// Pieces of the file are read into memory that stays in the processor's cache, and get their checksum there. They are
-/// copied past that cache to a buffer that begins in the middle of a cache line, as large memory from malloc does. The
-/// kernel's own copy to there would take half as long again. For one thread.
-class StagedReader {
- public:
-  static constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
-
-  /// Whether a read of many bytes from @p offset to @p to is faster this way: lines of the page cache do not become
-  /// lines there.
-  [[nodiscard]] static bool is_faster(const std::byte* to, std::uint64_t offset) noexcept;
-
-  /// Fills @p to from @p offset, and adds the bytes to @p digest if there is one. @throws as PosixFile::read_all
-  void read(const PosixFile& file, std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest);
-
- private:
-  [[nodiscard]] std::span<std::byte> piece(std::uint64_t offset, std::size_t wanted);
-
-  std::unique_ptr<std::byte[]> memory_;  ///< from the first read on
-};
-
 // The way to read a file: it chooses among those above.
 
 /// For one thread.
@@ -134,10 +106,8 @@ class FileReader {
   /// Fills @p to from @p offset, and adds the bytes to @p digest if there is one. False if `PosixFile::read_all` is as
   /// fast; then the digest is as at its begin. @throws as PosixFile::read_all
   [[nodiscard]] bool read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest);
-  /// Adds bytes that were read ahead to @p digest. False if they were not; then the digest is of no use.
-  [[nodiscard]] bool digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest) {
-    return ahead_.digest(offset, size, digest);
-  }
+  /// Adds bytes to @p digest without a copy. False if that does not work; then the digest is of no use.
+  [[nodiscard]] bool digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest);
   /// A few bytes, good until the next call. Empty: the caller must read them in the usual way, which also reports
   /// errors.
   [[nodiscard]] std::span<const std::byte> view(std::uint64_t offset, std::size_t size);
@@ -146,7 +116,6 @@ class FileReader {
   const PosixFile& file_;
   SequentialReader ahead_;
   WindowReader windows_;
-  StagedReader staged_;
 };
 
 }  // namespace reprieve::storage

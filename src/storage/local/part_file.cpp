@@ -315,10 +315,8 @@ Part::Part(PosixFile file) : file_(std::move(file)) {
   data_bytes_ = commit_record.data_bytes;
 }
 
-void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const {
-  if (StagedReader::is_faster(into.data(), kPartDataOffset + offset)) {
-    staged.read(file_, into, kPartDataOffset + offset, digest);
-  } else {
+void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) const {
+  if (!FileReader(file_).read(into, kPartDataOffset + offset, digest)) {
     file_.read_and_digest(into, kPartDataOffset + offset, digest);
   }
 }
@@ -406,19 +404,15 @@ void PartSlot::commit_received(std::span<const std::byte> commit_record) {
 
 void PartsSource::add(std::shared_ptr<const Part> part, const FileIndex& index) {
   const std::vector<PartRow> rows = rows_of(*part, index);
-  add(rows, [this, part = std::move(part)](std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) {
-    part->read(offset, into, digest, staged_);
+  add(rows, [part = std::move(part)](std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) {
+    part->read(offset, into, digest);
   });
 }
 
 void PartsSource::add(const std::vector<PartRow>& rows, std::span<const std::byte> data,
                       std::shared_ptr<const void> owner) {
   add(rows, [data, owner = std::move(owner)](std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) {
-    const auto found = data.subspan(static_cast<std::size_t>(offset), into.size());
-    std::ranges::copy(found, into.begin());
-    if (digest != nullptr) {
-      digest->update(found);
-    }
+    copy_and_digest(data.subspan(static_cast<std::size_t>(offset), into.size()), into, digest);
   });
 }
 

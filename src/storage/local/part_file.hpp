@@ -105,11 +105,9 @@ class Part {
   /// @throws StorageError
   [[nodiscard]] std::uint64_t file_bytes() const { return file_.size(); }
 
-  /// Some of the data, which are added to the digest if there is one. Where the file lies in memory this is faster than
-  /// to map it: the first read of each page in a mapping costs more than its copy. Measured in a
-  /// virtual machine with 256 MiB and their checksum: 43 ms in pieces of 256 KiB, 180 ms in a mapping.
+  /// Some of the data, which are added to the digest if there is one.
   /// @param offset  from the begin of the data @throws StorageError, CorruptError if the data end before that
-  void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const;
+  void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) const;
   /// All data, to be read: mapped where the file lies in memory. A file on a disk is never mapped: an error of the disk
   /// would end the process by a signal. @throws StorageError, CorruptError; std::bad_alloc
   [[nodiscard]] core::Mapping data() const;
@@ -205,7 +203,6 @@ class PartsSource final : public BlockSource {
                                            std::uint64_t number) const;
 
   std::map<std::uint64_t, Row> rows_;  ///< by their first checksums
-  mutable StagedReader staged_;
   // Where the blocks of the row begin that was read last.
   mutable std::uint64_t row_of_places_ = UINT64_MAX;
   mutable std::vector<std::uint64_t> places_;

@@ -7,7 +7,6 @@
 #include <array>
 #include <condition_variable>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <new>
@@ -171,13 +170,12 @@ DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_
 
 DataStream::~DataStream() = default;
 
-void DataStream::write(std::span<const std::byte> bytes, std::uint64_t offset) {
+void DataStream::write(std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest) {
+  if (!queue_) {
+    write_and_digest(bytes, offset, digest);
+    return;
+  }
   while (!bytes.empty()) {
-    if (!queue_) {
-      file_.write_all(bytes, offset);
-      news_.add(bytes.size());
-      return;
-    }
     if (current_ && (offset != end_ || end_ == end_of_buffer(base_))) {
       flush();
       continue;
@@ -186,11 +184,25 @@ void DataStream::write(std::span<const std::byte> bytes, std::uint64_t offset) {
       begin_buffer(offset);
     }
     const auto part = bytes.first(std::min<std::uint64_t>(bytes.size(), end_of_buffer(base_) - end_));
-    std::memcpy(buffers_[*current_].get() + (end_ - base_), part.data(), part.size());
+    copy_and_digest(part, {buffers_[*current_].get() + (end_ - base_), part.size()}, digest);
     end_ += part.size();
     offset += part.size();
     bytes = bytes.subspan(part.size());
     news_.add(part.size());
+  }
+}
+
+/// In pieces that stay in the processor's cache between the checksum and the copy.
+void DataStream::write_and_digest(std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest) {
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(digest == nullptr ? bytes.size() : std::min(bytes.size(), kCachedBytes));
+    if (digest != nullptr) {
+      digest->update(piece);
+    }
+    file_.write_all(piece, offset);
+    news_.add(piece.size());
+    offset += piece.size();
+    bytes = bytes.subspan(piece.size());
   }
 }
 

@@ -40,8 +40,9 @@ class DataStream {
   DataStream& operator=(const DataStream&) = delete;
 
   /// Copies or writes the bytes: they may change afterwards. Until `finish` each byte of the file is written once at
-  /// most: the order in which pieces come there is not that of the calls. @throws StorageError, also of earlier writes
-  void write(std::span<const std::byte> bytes, std::uint64_t offset);
+  /// most: the order in which pieces come there is not that of the calls. @param digest  they are added to it, or null
+  /// @throws StorageError, also of earlier writes
+  void write(std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest = nullptr);
 
   /// So many of the expected bytes are not written. They count as done.
   void leave_out(std::uint64_t bytes) { news_.add(bytes); }
@@ -67,6 +68,7 @@ class DataStream {
   void flush();
   void keep_edge(std::span<const std::byte> bytes, std::uint64_t offset);
   void write_edges();
+  void write_and_digest(std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest);
   void write_cached(std::span<const std::byte> bytes, std::uint64_t offset);
   void wait_for_one();
 

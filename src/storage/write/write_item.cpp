@@ -67,18 +67,7 @@ void for_each_content(const WriteItem& item, const WriteItem* next, BlockFeed& f
   }
 }
 
-/// Writes bytes in pieces that stay in the processor's cache between the checksum and the copy.
-void write_run(DataStream& stream, std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream& digest) {
-  while (!bytes.empty()) {
-    const auto piece = bytes.first(std::min(bytes.size(), kCachedBytes));
-    digest.update(piece);
-    stream.write(piece, offset);
-    offset += piece.size();
-    bytes = bytes.subspan(piece.size());
-  }
-}
-
-/// The same, but for what the file holds already.
+/// Writes bytes, but for what the file holds already.
 void write_changes(DataStream& stream, std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream& digest,
                    WrittenRanges& ranges) {
   std::size_t begin = 0;  // of what comes before the piece and was left out so far
@@ -141,7 +130,7 @@ class ItemWriter {
       if (ranges_ != nullptr && size >= kRangeBytes) {
         write_changes(stream_, content.first(size), offset, digest_, *ranges_);
       } else {
-        write_run(stream_, content.first(size), offset, digest_);
+        stream_.write(content.first(size), offset, &digest_);
       }
       content = content.subspan(size);
     });
