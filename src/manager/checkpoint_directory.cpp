@@ -77,6 +77,7 @@ CheckpointDirectory::~CheckpointDirectory() {
   if (freeing_) {
     static_cast<void>(freeing_->wait_for(longest));
   }
+  static_cast<void>(await_recycled());
 }
 
 const std::shared_ptr<const core::Directory>& CheckpointDirectory::shared_place() const {
@@ -471,7 +472,7 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
   }
   std::vector<std::uint64_t> gone;
   for (const std::uint64_t number : to_retire(std::move(entries), policy, committed)) {
-    if (retirement.recycle && make_recycled(number)) {
+    if (retirement.recycle && make_recycled(number, retirement.remove)) {
       remove_files(number);
     } else if (retirement.remove) {
       remove(number);
@@ -485,12 +486,45 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
 
 // The recycled file: that of a retired checkpoint, kept for the next one. save.cpp states the protocol.
 
+/// A file that becomes the recycled one, and what a thread needs for that.
+struct CheckpointDirectory::Recycling {
+  std::shared_ptr<const core::Directory> place;
+  core::FileAddress file;
+  bool durable;
+  std::optional<std::uint64_t> save;  ///< whose data it holds, if that is known
+  std::optional<Left> left{};         ///< the same, once the file can be written over
+
+  void run();
+};
+
 /// The order matters: the file must have lost its name for good before it loses its commit record, else a power cut
 /// would leave a checkpoint that looks corrupt; and it must have lost its commit record for good before anything else
 /// in it changes.
-bool CheckpointDirectory::make_recycled(std::uint64_t number) {
+void CheckpointDirectory::Recycling::run() {
+  try {
+    if (durable) {
+      place->sync();
+    }
+    const storage::PosixFile opened = storage::PosixFile::open_to_write(file);
+    if (!opened.is_shared()) {
+      storage::void_commit_record(opened);
+      core::failpoint("retire.recycled_void");
+      if (save) {
+        left = Left{{opened.status()}, *save};
+      }
+      return;
+    }
+  } catch (const StorageError& error) {
+    core::log::debug("{} is not recycled: {}", file.string(), error.what());
+  }
+  place->remove_tree(kRecycledName);
+}
+
+/// The name is gone when this returns. The rest is left to a thread, unless the process is about to end.
+bool CheckpointDirectory::make_recycled(std::uint64_t number, bool in_background) {
+  const bool is_free = await_recycled() && !place().contains(kRecycledName);
   const auto retired = place().look(file_name(number));
-  if (place().contains(kRecycledName) || !retired || !S_ISREG(retired->st_mode)) {
+  if (!is_free || !retired || !S_ISREG(retired->st_mode)) {
     return false;
   }
   const auto committed = committed_.extract(number);
@@ -498,21 +532,25 @@ bool CheckpointDirectory::make_recycled(std::uint64_t number) {
   recycled_left_.reset();
   place().rename(file_name(number), place(), kRecycledName);
   core::failpoint("retire.recycled_renamed");
-  make_durable();
-  try {
-    const storage::PosixFile opened = storage::PosixFile::open_to_write(recycled());
-    if (!opened.is_shared()) {
-      storage::void_commit_record(opened);
-      core::failpoint("retire.recycled_void");
-      if (is_as_committed) {
-        note_recycled(committed.mapped().save);
-      }
-      return true;
+  recycling_ = std::make_shared<Recycling>(Recycling{
+      shared_place(), recycled(), durable_, is_as_committed ? std::optional(committed.mapped().save) : std::nullopt});
+  recycling_task_.emplace([recycling = recycling_] { recycling->run(); });
+  return in_background || await_recycled();
+}
+
+/// False if the file system does not answer.
+bool CheckpointDirectory::await_recycled() {
+  constexpr std::chrono::seconds longest{30};
+  if (recycling_task_) {
+    if (!recycling_task_->wait_for(longest)) {
+      return false;
     }
-  } catch (const StorageError& error) {
-    core::log::debug("{} is not recycled: {}", recycled().string(), error.what());
+    if (const core::Outcome failure = recycling_task_->outcome()) {
+      core::log::warning("left behind: {}", failure->message);
+    }
+    recycled_left_ = recycling_->left;
+    recycling_task_.reset();
   }
-  place().remove_tree(kRecycledName);
   return true;
 }
 
@@ -534,7 +572,7 @@ std::uint64_t CheckpointDirectory::recycled_left_by() const {
 }
 
 std::optional<std::uint64_t> CheckpointDirectory::take_recycled(StagedName staged) {
-  if (!place().contains(kRecycledName)) {
+  if (!await_recycled() || !place().contains(kRecycledName)) {
     return std::nullopt;
   }
   try {
@@ -556,6 +594,7 @@ std::optional<std::uint64_t> CheckpointDirectory::take_recycled(StagedName stage
 void CheckpointDirectory::reserve(std::uint64_t size) {
   keeps_staging_ = true;
   place().make_directory_if_free(kStagingName, core::kOwnDirectory);
+  static_cast<void>(await_recycled());
   const std::uint64_t left_by = recycled_left_by();
   storage::PosixFile file = place().contains(kRecycledName) ? storage::PosixFile::open_to_write(recycled())
                                                             : storage::PosixFile::create(recycled());
@@ -564,7 +603,10 @@ void CheckpointDirectory::reserve(std::uint64_t size) {
   note_recycled(left_by);
 }
 
-void CheckpointDirectory::remove_recycled() noexcept { remove_or_log(kRecycledName); }
+void CheckpointDirectory::remove_recycled() noexcept {
+  static_cast<void>(await_recycled());
+  remove_or_log(kRecycledName);
+}
 
 void CheckpointDirectory::release_reserve() noexcept {
   remove_recycled();

@@ -140,7 +140,7 @@ class CheckpointDirectory {
   /// What becomes of checkpoints that are retired.
   struct Retirement {
     bool recycle;  ///< the file of one of them becomes the recycled file, if there is none yet
-    bool remove;   ///< the others are removed; else they stay until the next time
+    bool remove;   ///< the others are removed; else they stay until the next time, since the process is about to end
   };
 
   /// Retires checkpoints by the policy, and returns the numbers of those that are gone. @throws StorageError
@@ -169,7 +169,9 @@ class CheckpointDirectory {
   [[nodiscard]] std::string file_name(std::uint64_t number) const;
   [[nodiscard]] std::string files_name(std::uint64_t number) const;
   [[nodiscard]] std::string staged_name(StagedName staged, std::string_view suffix) const;
-  [[nodiscard]] bool make_recycled(std::uint64_t number);
+  struct Recycling;
+  [[nodiscard]] bool make_recycled(std::uint64_t number, bool in_background);
+  bool await_recycled();
   void note_recycled(std::uint64_t save);
   [[nodiscard]] std::uint64_t recycled_left_by() const;
   [[nodiscard]] core::Directory open_staging() const;
@@ -191,6 +193,8 @@ class CheckpointDirectory {
   std::optional<core::BackgroundTask> freeing_;           ///< closes a removed file
   std::map<std::uint64_t, Known> known_;
   std::map<std::uint64_t, Left> committed_;  ///< by number
+  std::shared_ptr<Recycling> recycling_;     ///< of the file that was retired last
+  std::optional<core::BackgroundTask> recycling_task_;
   std::optional<Left> recycled_left_;
   std::set<std::uint64_t> told_;  ///< numbers with a warning that they are no files
 };

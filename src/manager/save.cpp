@@ -26,7 +26,7 @@
 // c. Its commit record is overwritten with zeros, and the file is fsynced: from here on no reader takes it for a
 //    checkpoint, by whatever name.
 //
-// In step 3 it is renamed into `.chieftemp/`, b and c are done again (for the recycled file of a dead run, which may
+// From the fsync of a on, a thread does this while the program goes on. In step 3 it is renamed into `.chieftemp/`, b and c are done again (for the recycled file of a dead run, which may
 // have died between them), and it gets the new length. Whatever dies while it is rewritten: it lies in the staging
 // directory without a commit record, and the next start deletes it. The new commit record is written after the new
 // data, and counts only after the rename of step 4, which comes after every rank's fsync. What the file is known to

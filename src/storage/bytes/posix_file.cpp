@@ -261,7 +261,7 @@ void PosixFile::start_writeback() const noexcept {
 
 void PosixFile::sync() const {
   // Not repeated after a failure, unless a signal came: the kernel may have dropped the pages that it could not write.
-  if (core::uninterrupted([&] { return ::fsync(descriptor()); }) != 0) {
+  if (core::uninterrupted([&] { return ::fdatasync(descriptor()); }) != 0) {
     throw storage_error("make durable", path(), errno);
   }
 }

@@ -102,7 +102,8 @@ class PosixFile {
   /// errors.
   void start_writeback() const noexcept;
 
-  /// fsync: returns when the file's data and length are on the device.
+  /// fdatasync: returns when the file's data and length are on the device. Times are not waited for: where a file is
+  /// written over, this saves the file system a commit of its journal.
   void sync() const;
 
   /// Closes and reports what close(2) reports; the destructor can only log it.

@@ -151,6 +151,47 @@ class DataStream::WriteQueue {
 
 void DataStream::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
+/// Buffers between two saves: the system has to clear new ones, which takes longer than to fill them. Their pages are
+/// the system's to take where memory is short (MADV_FREE), and are as new then. Any thread.
+class DataStream::KeptBuffers {
+ public:
+  /// @throws std::bad_alloc
+  static Buffer take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!buffers_.empty()) {
+        Buffer buffer = std::move(buffers_.back());
+        buffers_.pop_back();
+        return buffer;
+      }
+    }
+    Buffer buffer(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kStreamBufferBytes)));
+    if (!buffer) {
+      throw std::bad_alloc();
+    }
+    // A hint: the device is handed a few large pieces of memory instead of a thousand pages.
+    static_cast<void>(::madvise(buffer.get(), kStreamBufferBytes, MADV_HUGEPAGE));
+    return buffer;
+  }
+
+  static void keep(std::vector<Buffer> buffers) noexcept {
+    const std::lock_guard lock(mutex_);
+    for (Buffer& buffer : buffers) {
+      if (buffers_.size() < kMaxPendingWrites && ::madvise(buffer.get(), kStreamBufferBytes, MADV_FREE) == 0) {
+        buffers_.push_back(std::move(buffer));
+      }
+    }
+  }
+
+ private:
+  static inline std::mutex mutex_;
+  static inline std::vector<Buffer> buffers_ = [] {
+    std::vector<Buffer> room;
+    room.reserve(kMaxPendingWrites);  // so that `keep` asks for no memory
+    return room;
+  }();
+};
+
 DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_bytes, std::uint64_t least_direct_bytes)
     : file_(file), least_direct_bytes_(least_direct_bytes), news_("writing " + file.path().string(), expected_bytes) {
   if (io == FileIo::page_cache ||
@@ -168,7 +209,10 @@ DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_
   }
 }
 
-DataStream::~DataStream() = default;
+DataStream::~DataStream() {
+  queue_.reset();  // nothing writes from the buffers any more
+  KeptBuffers::keep(std::move(buffers_));
+}
 
 void DataStream::write(std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest) {
   if (!queue_) {
@@ -208,13 +252,7 @@ void DataStream::write_and_digest(std::span<const std::byte> bytes, std::uint64_
 
 void DataStream::begin_buffer(std::uint64_t offset) {
   if (free_.empty() && buffers_.size() < kMaxPendingWrites) {
-    Buffer buffer(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kStreamBufferBytes)));
-    if (!buffer) {
-      throw std::bad_alloc();
-    }
-    // A hint: the device is handed a few large pieces of memory instead of a thousand pages.
-    static_cast<void>(::madvise(buffer.get(), kStreamBufferBytes, MADV_HUGEPAGE));
-    buffers_.push_back(std::move(buffer));
+    buffers_.push_back(KeptBuffers::take());
     free_.push_back(buffers_.size() - 1);
   }
   if (free_.empty()) {

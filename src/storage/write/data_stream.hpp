@@ -19,7 +19,8 @@ namespace reprieve::storage {
 
 /// So many writes are under way at once.
 inline constexpr std::size_t kMaxPendingWrites = 5;
-/// Past the page cache, bytes go through `kMaxPendingWrites` buffers of this size: 20 MiB in all.
+/// Past the page cache, bytes go through `kMaxPendingWrites` buffers of this size: 20 MiB in all. They are kept from
+/// one stream to the next.
 inline constexpr std::size_t kStreamBufferBytes = std::size_t{4} << 20U;
 
 /// Bytes that follow each other in the file are collected in page-aligned buffers, which are written with O_DIRECT,
@@ -62,6 +63,7 @@ class DataStream {
     void operator()(std::byte* memory) const noexcept;
   };
   using Buffer = std::unique_ptr<std::byte, Free>;
+  class KeptBuffers;
   class WriteQueue;
 
   void begin_buffer(std::uint64_t offset);
