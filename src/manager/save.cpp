@@ -26,7 +26,9 @@
 // c. Its commit record is overwritten with zeros, and the file is fsynced: from here on no reader takes it for a
 //    checkpoint, by whatever name.
 //
-// From the fsync of a on, a thread does this while the program goes on. In step 3 it is renamed into `.chieftemp/`, b and c are done again (for the recycled file of a dead run, which may
+// A thread does this from the fsync of a on, while the program continues.
+//
+// In step 3 it is renamed into `.chieftemp/`, b and c are done again (for the recycled file of a dead run, which may
 // have died between them), and it gets the new length. Whatever dies while it is rewritten: it lies in the staging
 // directory without a commit record, and the next start deletes it. The new commit record is written after the new
 // data, and counts only after the rename of step 4, which comes after every rank's fsync. What the file is known to
@@ -108,9 +110,10 @@ std::int64_t wall_clock_us() {
 /// they say otherwise, and throw the same on every rank.
 class [[gnu::visibility("hidden")]] Save {
  public:
-  Save(CheckpointManager::Impl & manager, CheckpointManager::SaveRequest request)
+  Save(CheckpointManager::Impl & manager, CheckpointManager::SaveRequest request, bool in_background)
       : manager_(manager),
         request_(std::move(request)),
+        in_background_(in_background),
         what_(request_.number ? fmt::format("save {}", *request_.number) : "save") {
     if (!request_.run_calls && manager_.handler) {
       request_.run_calls = manager_.handler->run_calls();
@@ -268,7 +271,7 @@ class [[gnu::visibility("hidden")]] Save {
     writer_ = std::make_shared<storage::CheckpointWriter>(
         manager_.comm, manager_.directory.staged_file(staged_),
         storage::WriteOptions{options.writer, options.durable, options.io, spare.has_value(), spare.value_or(0), save_,
-                              !std::exchange(manager_.has_compared_replicated, true)},
+                              in_background_, !std::exchange(manager_.has_compared_replicated, true)},
         manager_.layout);
     writer_->plan(manager_.checkpoint.registry(), metadata);
     core::failpoint("save.laid_out");
@@ -385,6 +388,7 @@ class [[gnu::visibility("hidden")]] Save {
 
   CheckpointManager::Impl& manager_;
   CheckpointManager::SaveRequest request_;
+  bool in_background_;  ///< as far as there is memory for it
   std::string what_;
   Clock::time_point start_ = Clock::now();
   StagedName staged_{};
@@ -420,7 +424,7 @@ std::uint64_t save_by_function(CheckpointManager::Impl& manager, const Checkpoin
 }
 
 SaveReport save(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request) {
-  Save save(manager, request);
+  Save save(manager, request, false);
   save.prepare();
   save.write();
   return save.finish();
@@ -458,7 +462,7 @@ void BackgroundSave::begin(const CheckpointManager::SaveRequest& request) {
 /// @param save  becomes the save that is under way, or that has failed
 /// @return false if there was no room for a copy and the save is done
 bool BackgroundSave::start(std::unique_ptr<Save>& save, const CheckpointManager::SaveRequest& request) {
-  save = std::make_unique<Save>(manager_, request);
+  save = std::make_unique<Save>(manager_, request, true);
   save->prepare();
   if (!copy_) {
     copy_ = std::make_shared<storage::StateCopy>();

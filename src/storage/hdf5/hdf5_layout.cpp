@@ -514,7 +514,7 @@ bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
   return true;
 }
 
-bool LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle) {
+bool LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle, bool shares_pages) {
   const bool rewrites = recycle && covered_;
   PosixFile target = rewrites ? PosixFile::open_to_write(file) : PosixFile::create(file);
   if (target.size() > index_.file_size) {
@@ -522,7 +522,7 @@ bool LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle) {
   }
   void_commit_record(target);
   target.allocate(index_.file_size);
-  if (recycle) {
+  if (recycle && shares_pages) {
     fill_with_zeros(target, prefilled_regions(index_));
   }
   commit_record_.structure_digest = copy(layout_, target, regions_);

@@ -43,9 +43,10 @@ class LaidOutFile {
   /// Creates @p file (replacing one of that name), takes the disk space for all data, and writes the structure.
   /// @param recycle  write over the blocks of the file that is there. Not done for a state with elements that no rank
   /// holds: they must be zero.
+  /// @param shares_pages  ranks write a few kilobytes each into the same pages
   /// @throws StorageError; no_space with the bytes needed and available, before anything is written
   /// Returns whether it was that.
-  bool put_on_disk(const core::FileAddress& file, bool recycle);
+  bool put_on_disk(const core::FileAddress& file, bool recycle, bool shares_pages);
 
   /// The structure, with its digest, for a file that somebody else makes of it.
   [[nodiscard]] StructureImage image() const;

@@ -152,9 +152,12 @@ void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMeta
   if (options_.compare_replicated) {
     static_cast<void>(compare_replicated(comm_, variables_, what_ + "comparing the replicated values"));
   }
-  bool rewrites = false;
-  comm_.on_chief([&] { rewrites = cache_.content->file->put_on_disk(plan_.file, options_.recycle); }, what);
   apply_places(cache_.content->common, cache_.content->places);
+  const bool shares_pages =
+      options_.in_background || !(options_.writer == WriterKind::direct && is_exchanged(comm_, plan_));
+  bool rewrites = false;
+  comm_.on_chief([&] { rewrites = cache_.content->file->put_on_disk(plan_.file, options_.recycle, shares_pages); },
+                 what);
   look_for_unchanged(rewrites, metadata, what);
 }
 

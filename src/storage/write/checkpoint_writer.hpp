@@ -62,7 +62,8 @@ struct WriteOptions {
   bool recycle = false;  ///< the file is there, and its blocks may be written over
   /// Rank 0's: the save that has left the file as it is, if it was one of this run; 0: not known.
   std::uint64_t left_by_save = 0;
-  std::uint64_t save = 0;  ///< the number of this one, which no other save of the run has; 0: not to be remembered
+  std::uint64_t save = 0;      ///< the number of this one, which no other save of the run has; 0: not to be remembered
+  bool in_background = false;  ///< the ranks write alone (`write_alone`)
   bool compare_replicated = false;  ///< warn if replicated values are not equal; the same on all ranks
 };
 

@@ -332,8 +332,11 @@ class PieceExchange {
 }  // namespace
 
 WrittenPart write_directly_or_exchange(cluster::Communicator& comm, const WritePlan& plan, const std::string& what) {
-  return comm.size() > 1 && scattered_bytes(plan) >= kLeastScatteredBytes ? PieceExchange(comm, plan, what).run()
-                                                                          : write_directly(plan);
+  return is_exchanged(comm, plan) ? PieceExchange(comm, plan, what).run() : write_directly(plan);
+}
+
+bool is_exchanged(const cluster::Communicator& comm, const WritePlan& plan) {
+  return comm.size() > 1 && scattered_bytes(plan) >= kLeastScatteredBytes;
 }
 
 }  // namespace reprieve::storage

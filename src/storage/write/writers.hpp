@@ -24,6 +24,8 @@ namespace reprieve::storage {
 /// pieces are a few bytes.
 [[nodiscard]] WrittenPart write_directly_or_exchange(cluster::Communicator& comm, const WritePlan& plan,
                                                      const std::string& what);
+/// Whether that is an exchange. The same on all ranks.
+[[nodiscard]] bool is_exchanged(const cluster::Communicator& comm, const WritePlan& plan);
 
 /// Collective HDF5 transfers through MPI-IO; then this rank's items are read back and compared.
 ///
