@@ -4,6 +4,10 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
+#include <functional>
+#include <thread>
+
 #include "manager_fixture.hpp"
 #include "storage/read/inspect_file.hpp"
 
@@ -36,6 +40,22 @@ class RecycleTest : public ManagerTest {
     MPI_Barrier(MPI_COMM_WORLD);
   }
 
+  static bool is_checkpoint(const fs::path& file) {
+    try {
+      return storage::read_metadata(file).world_size > 0;
+    } catch (const CorruptError&) {
+      return false;
+    }
+  }
+
+  /// A thread sees to it.
+  static bool happens(const std::function<bool()>& condition) {
+    for (int i = 0; i < 1000 && !condition(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return condition();
+  }
+
   void expect_restored(CheckpointManager& manager, int seed) {
     state.set(99);
     manager.restore_or_initialize();
@@ -51,7 +71,7 @@ TEST_F(RecycleTest, TheRetiredFileIsTheNextOne) {
   const ino_t first = inode(checkpoint_file(1));
   save_each(manager, {2});
   EXPECT_EQ(inode(spare), first);
-  EXPECT_THROW(static_cast<void>(storage::read_metadata(spare)), CorruptError);
+  EXPECT_TRUE(happens([&] { return !is_checkpoint(spare); }));
   save_each(manager, {3});
   EXPECT_EQ(inode(checkpoint_file(3)), first);
   EXPECT_NE(inode(spare), 0U);
@@ -115,7 +135,7 @@ TEST_F(RecycleTest, AHardLinkOfTheUserKeepsItsContent) {
   const fs::path kept = temporary / "kept.h5";
   on_chief([&] { fs::create_hard_link(checkpoint_file(1), kept); });
   save_each(manager, {2});
-  EXPECT_EQ(inode(spare), 0U);
+  EXPECT_TRUE(happens([&] { return !fs::exists(spare); }));
   save_each(manager, {3, 4});
   expect_sound(kept);
   state.set(99);
