@@ -397,12 +397,6 @@ TEST_F(UnreachableTest, ALinkThatCanBeFollowedIsACheckpoint) {
   expect_state(2);
 }
 
-TEST_F(UnreachableTest, ADirectoryWithTheNameOfACheckpointEndsTheStart) {
-  CheckpointManager manager = open();
-  on_chief([&] { std::filesystem::create_directory(directory / "ckpt-7.h5"); });
-  expect_refusal(manager, "ckpt-7.h5");
-}
-
 TEST_F(UnreachableTest, OnlyCorruptOnesThatWereQuarantinedAreNoNewRun) {
   CheckpointManager manager = open();
   on_chief([&] {

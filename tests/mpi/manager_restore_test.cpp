@@ -30,16 +30,6 @@ TEST_F(RestoreTest, EveryKindOfVariableComesBack) {
   expect_state(12);
 }
 
-TEST_F(RestoreTest, TheNextRunContinues) {
-  run_with_saves({5, 6});
-  state.set(99);
-  CheckpointManager manager = open();
-  const auto info = manager.restore_or_initialize();
-  ASSERT_TRUE(info.has_value());
-  EXPECT_EQ(info->number, 6U);
-  expect_state(6);
-}
-
 TEST_F(RestoreTest, InfoTellsWhatWasSaved) {
   CheckpointManager manager = open();
   CheckpointManager::SaveRequest request;
@@ -261,21 +251,6 @@ TEST_F(OrderTest, WithoutANumberTheNextOneIsTaken) {
   EXPECT_EQ(manager.finish_background_save()->number, 10U);
 }
 
-TEST_F(OrderTest, RanksThatDisagreeOnTheNumberAllHearIt) {
-  REPRIEVE_NEEDS_RANKS(2);
-  CheckpointManager manager = open();
-  const SeenError error = same_error_on_all_ranks([&] {
-    if (world_rank() == 0) {
-      manager.save();
-    } else {
-      manager.save(5);
-    }
-  });
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, HasSubstr("saves checkpoint 5 while rank 0 is saving the next checkpoint"));
-  EXPECT_TRUE(names().empty());
-}
-
 TEST_F(OrderTest, AfterTheNewestWasDeletedTheRunContinuesFromTheOneBefore) {
   run_with_saves({1, 2});
   on_chief([&] { fs::remove(directory / "ckpt-2.h5"); });
@@ -350,21 +325,6 @@ class CountedSaves : public testing::Test {
   const SharedTemporaryDirectory temporary;
   const fs::path directory = temporary / "run";
 };
-
-TEST_F(CountedSaves, AUsersSaveHoldsTheCallsOfRun) {
-  {
-    Program program(directory);
-    program.start();
-    program.run(50);
-    program.handler->manager().save(7);
-  }
-  Program program(directory);
-  program.start();
-  EXPECT_EQ(program.handler->total_run_calls(), 50U);
-  EXPECT_EQ(program.handler->restored_from()->run_calls, 50U);
-  program.run(100);
-  EXPECT_EQ(program.counter, 100);
-}
 
 TEST_F(CountedSaves, ThePreemptionsCheckpointIsTheOneThatIsRestored) {
   {

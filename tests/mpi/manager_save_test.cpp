@@ -205,6 +205,9 @@ TEST_F(SaveTest, DifferentNumbersAreAnErrorOnAllRanks) {
   const SeenError error = same_error_on_all_ranks([&] { manager.save(world_rank() == world_size() - 1 ? 8 : 7); });
   EXPECT_EQ(error.code, ErrorCode::usage);
   EXPECT_THAT(error.message, HasSubstr("checkpoint 8 while rank 0 is saving checkpoint 7"));
+  const SeenError without = same_error_on_all_ranks([&] { world_rank() == 0 ? manager.save() : manager.save(5); });
+  EXPECT_EQ(without.code, ErrorCode::usage);
+  EXPECT_THAT(without.message, HasSubstr("saves checkpoint 5 while rank 0 is saving the next checkpoint"));
   EXPECT_EQ(names(), Names{});
   manager.save(9);
   EXPECT_EQ(names(), Names{"ckpt-9.h5"});
