@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <mpi.h>
 
 #include <algorithm>
@@ -15,7 +14,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "devices/fake_device.hpp"

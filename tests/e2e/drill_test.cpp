@@ -2,7 +2,6 @@
 // `reprieve drill` with setups that would lose work, or not continue: it must find each out, and say what to do.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <algorithm>

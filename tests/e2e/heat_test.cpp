@@ -3,7 +3,6 @@
 // saved one, and the final one that of a run that was left alone, bit by bit.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <tinyxml2.h>
 

@@ -3,9 +3,7 @@
 // ends as if nothing had happened.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdint>

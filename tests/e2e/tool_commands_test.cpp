@@ -2,7 +2,6 @@
 // What holds for every subcommand of the tool: help and usage errors.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <functional>
 #include <numeric>
-#include <sstream>
 #include <thread>
 #include <tuple>
 

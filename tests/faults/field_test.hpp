@@ -5,7 +5,6 @@
 /// What the tests have in common that disturb a field (programs/field.cpp).
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <chrono>

@@ -3,10 +3,8 @@
 // ranks that did not come, their hosts, and where all were last seen. The last checkpoint stays.
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <fstream>
 #include <sstream>
 #include <thread>
 

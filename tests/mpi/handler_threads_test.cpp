@@ -8,7 +8,6 @@
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>

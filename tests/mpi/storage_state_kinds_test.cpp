@@ -2,7 +2,6 @@
 // State as codes have it: blocks that come and go, particles, strided memory, other versions of the program.
 
 #include <complex>
-#include <cstring>
 #include <map>
 
 #include "reprieve/containers.hpp"

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <barrier>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <iostream>

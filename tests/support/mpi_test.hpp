@@ -5,7 +5,6 @@
 /// What tests under mpirun have in common. `mpi_main.cpp` runs them.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <mpi.h>
 
 #include <array>

@@ -4,7 +4,6 @@
 // it fails: all ranks have the same outcome, no checkpoint is lost or corrupt, the next save works, and the next start
 // leaves nothing behind.
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <map>
