@@ -290,23 +290,6 @@ TEST_F(Devices, SharedBoxesKeepTheirCopies) {
   }
 }
 
-TEST_F(Devices, ElementsOfNobodyAreZero) {
-  Checkpoint saved;
-  Numbers part({&cuda()}, 4);
-  saved.add_distributed("list", part.data(), DistributedLayout{{8 * world_size()}, {8 * world_rank()}, {4}});
-  std::ranges::fill(part.seen(), 1.0);
-  open(saved).save(1);
-  Checkpoint state;
-  Numbers all({&cuda()}, 8);
-  state.add_distributed("list", all.data(), DistributedLayout{{8 * world_size()}, {8 * world_rank()}, {8}});
-  std::ranges::fill(all.seen(), 5.0);
-  CheckpointManager manager = open(state);
-  ASSERT_TRUE(manager.restore_or_initialize());
-  for (std::size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(all.seen()[i], i < 4 ? 1.0 : 0.0);
-  }
-}
-
 TEST_F(Devices, TheMpioWriterToo) {
   Checkpoint state;
   Field field(MPI_COMM_WORLD, kLarge, {&cuda()});

@@ -95,22 +95,6 @@ TEST_F(RegistrationTest, BoxesThatOverlapAreTold) {
   EXPECT_THAT(error.message, AllOf(HasSubstr("'field'"), HasSubstr("overlap"), HasSubstr("rank 1")));
 }
 
-TEST_F(RegistrationTest, NothingIsTouchedBefore) {
-  REPRIEVE_NEEDS_RANKS(2);
-  checkpoint.add_replicated("same", number);
-  {
-    PreemptionCheckpointHandler handler = make();
-    number = 7;
-    handler.manager().save();
-  }
-  number = 1;
-  if (is_last()) {
-    checkpoint.add_replicated("extra", real);
-  }
-  EXPECT_EQ(error_of_start().code, ErrorCode::mismatch);
-  EXPECT_EQ(number, 1) << "nothing was restored";
-}
-
 TEST_F(RegistrationTest, NothingCanBeRegisteredWhileAHandlerIsThere) {
   checkpoint.add_replicated("same", number);
   {
@@ -500,20 +484,6 @@ TEST_F(FinishedTest, ASaveAfterTheEndStillHasTheCount) {
   program.handler->finish();
   EXPECT_EQ(manager.save(50).number, 50U) << "after the end the count is still known";
   EXPECT_EQ(manager.latest().value().run_calls, 3U);
-}
-
-TEST_F(FinishedTest, ARunThatWasNotFinishedContinues) {
-  {
-    Program program(directory);
-    program.start();
-    program.run(5);
-    program.handler->manager().save();
-    program.run(7);
-  }
-  Program program(directory);
-  program.start();
-  EXPECT_FALSE(program.handler->already_finished().has_value());
-  EXPECT_EQ(program.handler->total_run_calls(), 5U);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/commit_record.hpp"
 #include "storage_fixture.hpp"
-#include "support/small_files.hpp"
 
 namespace reprieve::storage {
 namespace {
@@ -113,17 +112,6 @@ TEST_F(StorageErrors, ADirectoryThatIsNotThereNamesThePath) {
   EXPECT_THAT(error.message, HasSubstr("none.h5"));
 }
 
-/// A limit on the size of files stands for a full disk; the space is asked for before any data are written.
-TEST_F(StorageErrors, AFullDiskIsKnownBeforeTheDataAreWritten) {
-  std::vector<double> large(1 << 20);
-  Checkpoint checkpoint;
-  checkpoint.add_replicated("large", large);
-  const test::SmallFiles full_disk(1 << 20);
-  const SeenError error = same_error([&] { save(world, checkpoint); });
-  EXPECT_EQ(error.code, ErrorCode::no_space);
-  EXPECT_THAT(error.message, HasSubstr("ckpt-7.h5"));
-}
-
 TEST_F(StorageErrors, ARestoreThatDoesNotFitListsEveryDifferenceAndTouchesNothing) {
   save(world, state_);
   double weights = 5;
@@ -203,23 +191,6 @@ TEST_F(StorageErrors, ACorruptPerRankValueIsNamed) {
   const StoredVariable mine = *index().find("mine");
   on_chief([&] { flip(mine.file_offset); });
   EXPECT_THAT(restore_error(state_).message, HasSubstr("'mine' is corrupt: elements [0:100] of the value of rank 0"));
-}
-
-/// Every byte of the file is guarded: there is no place for a flipped bit to hide.
-TEST_F(StorageErrors, AFlippedBitAnywhereIsNoticed) {
-  save(world, state_);
-  const std::uint64_t size = std::filesystem::file_size(file);
-  on_chief([&] {
-    std::uint64_t flips = 0;
-    for (std::uint64_t offset = 0; offset < size; offset += 97, ++flips) {
-      const auto bit = std::byte{1} << (flips % 8);
-      flip(offset, bit);
-      ASSERT_FALSE(verify_file(file).empty()) << "byte " << offset;
-      flip(offset, bit);
-    }
-    EXPECT_GT(flips, 100U);
-    EXPECT_TRUE(verify_file(file).empty());
-  });
 }
 
 TEST_F(StorageErrors, ATruncatedOrLongerFileIsNoticed) {

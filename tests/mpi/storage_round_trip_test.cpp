@@ -397,17 +397,6 @@ TEST_F(Storage, AnArrayOfWhichNoRankHoldsAnythingComesBack) {
   EXPECT_EQ(whole, std::vector<double>(24, 0.0));
 }
 
-TEST_F(Storage, RanksMayHoldNothing) {
-  std::vector<double> values{1, 2, 3};
-  Checkpoint checkpoint;
-  const bool holds = world_rank() == world_size() - 1;
-  checkpoint.add_distributed("values", values.data(), {{3}, {holds ? 0U : 3U}, {holds ? 3U : 0U}});
-  save(world, checkpoint);
-  values = {0, 0, 0};
-  restore(world, checkpoint);
-  EXPECT_EQ(values, holds ? (std::vector<double>{1, 2, 3}) : std::vector<double>(3, 0));
-}
-
 TEST_F(Storage, ToolsReadWithoutTheOthers) {
   Replicated replicated;
   PerRank mine;
