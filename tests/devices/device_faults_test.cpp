@@ -170,7 +170,7 @@ TEST_F(DeviceFaults, AtEachCallOfASaveInTheBackground) {
 
 TEST_F(DeviceFaults, AtEachCallOfALocalCopy) {
   const std::filesystem::path place = temporary_ / "local";
-  on_ranks(1, [&](MPI_Comm) { std::filesystem::create_directories(place); });
+  on_first_ranks(1, [&](MPI_Comm) { std::filesystem::create_directories(place); });
   ManagerOptions options;
   options.local_directory = place;
   SmallState small(cuda());

@@ -35,7 +35,7 @@ TEST_P(DeviceWays, WhatIsSavedComesBack) {
     EXPECT_EQ(field.wrong(7), 0U);
   }
   for (int ranks = std::max(1, world_size() - 1); ranks <= world_size(); ++ranks) {
-    on_ranks(ranks, [&](MPI_Comm comm) {
+    on_first_ranks(ranks, [&](MPI_Comm comm) {
       Checkpoint state;
       Field field(comm, way.shape, way.to);
       field.add_to(state, "field");
@@ -323,7 +323,7 @@ TEST_F(Devices, ASaveInTheBackgroundHasTheStateOfItsBegin) {
 
 TEST_F(Devices, LocalCopiesAfterACrash) {
   const std::filesystem::path place = temporary_ / "local";
-  on_ranks(1, [&](MPI_Comm) { std::filesystem::create_directories(place); });
+  on_first_ranks(1, [&](MPI_Comm) { std::filesystem::create_directories(place); });
   ManagerOptions options;
   options.local_directory = place;
   struct Crash {};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Saving, restoring, and falling back past corrupt checkpoints.
 
-
 #include "handler_fixture.hpp"
 #include "manager_fixture.hpp"
 

@@ -65,6 +65,17 @@ inline void on_chief(const std::function<void()>& action) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/// Runs @p action on the first @p count ranks, which have a communicator of their own; the others wait.
+inline void on_first_ranks(int count, const std::function<void(MPI_Comm)>& action) {
+  MPI_Comm part = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, world_rank() < count ? 0 : MPI_UNDEFINED, 0, &part);
+  if (part != MPI_COMM_NULL) {
+    action(part);
+    MPI_Comm_free(&part);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /// An error as all ranks must see it; its type is told by its code.
 struct SeenError {
   ErrorCode code = ErrorCode::internal;
