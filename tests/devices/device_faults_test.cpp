@@ -269,9 +269,8 @@ TEST_F(DeviceFaults, MemoryOfAnotherSpaceThanWasSet) {
     }
     state.set_memory_space("host", cuda_memory());
     CheckpointManager manager = open(state);
-    const SeenError error = same_error_on_all_ranks([&] { manager.save(1); });
-    EXPECT_EQ(error.code, ErrorCode::usage);
-    EXPECT_THAT(error.message, HasSubstr("variable 'host': its memory is not of the memory space 'cuda'"));
+    EXPECT_THAT(same_error_on_all_ranks([&] { manager.save(1); }),
+                is_error(ErrorCode::usage, "variable 'host': its memory is not of the memory space 'cuda'"));
     EXPECT_FALSE(manager.latest());
     EXPECT_THROW(state.set_memory_space("nobody", cuda_memory()), UsageError);
   }

@@ -669,7 +669,6 @@ TEST_F(RunCode, ArgumentsReachTheProgramAsTheyAre) {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
-using ::testing::Not;
 
 class RunDirectoryOption : public RunTest {
  protected:

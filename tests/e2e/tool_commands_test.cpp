@@ -123,7 +123,6 @@ TEST_F(ToolGeneral, DirectoryInPlaceOfFileAndViceVersa) {
 
 using nlohmann::json;
 using ::testing::MatchesRegex;
-using ::testing::Not;
 
 class ToolLs : public ToolTest {};
 class ToolShow : public ToolTest {};
@@ -305,7 +304,6 @@ TEST_F(ToolVerify, DirectoryWithoutCheckpointsGivesTwo) {
 
 /// Somebody else may have chosen them: they must neither steer the terminal nor look like a line of the tool.
 TEST_F(ToolVerify, NamesOfFilesAreEscaped) {
-  namespace fs = std::filesystem;
   write("checkpoints", "plain", {1});
   const std::string evil = "a\x1b[2J\u009b\nckpt-99.h5: valid";
   const std::string directory = directory_ / evil;
@@ -626,7 +624,6 @@ TEST_F(ToolUnquarantine, FilesOfASaveFunctionComeBackToo) {
 
 // reprieve sbatch-template: scripts that a shell can read and that say what was asked for.
 
-using ::testing::AllOf;
 using ::testing::StartsWith;
 
 class SbatchTemplate : public ToolTest {

@@ -147,9 +147,7 @@ TEST_F(Handler, RanksThatMakeDifferentNumbersOfCallsGetAnError) {
     program.handler.reset();  // logs the error of the others
     return;
   }
-  const SeenError error = error_of([&] { program.run(100'000); });
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, HasSubstr("different numbers of calls"));
+  EXPECT_THAT(error_of([&] { program.run(100'000); }), is_error(ErrorCode::usage, "different numbers of calls"));
 }
 
 TEST_F(Handler, RunsThatAreAllPreemptedLeaveOneCheckpointTooManyAtMost) {

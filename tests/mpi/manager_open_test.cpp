@@ -37,9 +37,8 @@ TEST_F(OpenTest, MakesTheDirectory) {
 
 /// A start in a misspelt directory would begin again, without a word.
 TEST_F(OpenTest, FoldersAboveItAreNotMade) {
-  const SeenError error = error_of_opening(temporary / "a/b/c");
-  EXPECT_EQ(error.code, ErrorCode::config);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("the folder " + (temporary / "a/b").string()), HasSubstr("mkdir -p")));
+  EXPECT_THAT(error_of_opening(temporary / "a/b/c"),
+              is_error(ErrorCode::config, "the folder " + (temporary / "a/b").string(), "mkdir -p"));
   EXPECT_FALSE(fs::exists(temporary / "a"));
 }
 
@@ -113,9 +112,8 @@ TEST_F(OpenTest, DifferentArgumentsAreAUsageErrorOnAllRanks) {
   EXPECT_EQ(options.code, ErrorCode::usage);
   EXPECT_THAT(options.message, AllOf(HasSubstr("checkpoints.max_to_keep: 3 on rank 0, 4 on rank 1"),
                                      Not(HasSubstr("writer")), Not(HasSubstr("directory"))));
-  const SeenError directories = error_of_opening(temporary / std::to_string(world_rank()));
-  EXPECT_EQ(directories.code, ErrorCode::usage);
-  EXPECT_THAT(directories.message, HasSubstr("directory: \"" + (temporary / "0").string() + "\" on rank 0"));
+  EXPECT_THAT(error_of_opening(temporary / std::to_string(world_rank())),
+              is_error(ErrorCode::usage, "directory: \"" + (temporary / "0").string() + "\" on rank 0"));
   EXPECT_EQ(error_of_opening(directory, {.read_environment = world_rank() != 1}).code, ErrorCode::usage);
 }
 
@@ -180,9 +178,7 @@ TEST_F(OpenTest, ADirectoryOfAnotherUserIsRefused) {
 TEST_F(OpenTest, ASecondManagerOfTheProgramIsAUsageErrorAtOnce) {
   CheckpointManager first = open();
   first.save(1);
-  const SeenError error = error_of_opening(directory);
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, AllOf(HasSubstr(directory.string()), HasSubstr("close that one first")));
+  EXPECT_THAT(error_of_opening(directory), is_error(ErrorCode::usage, directory.string(), "close that one first"));
   EXPECT_EQ(error_of_opening(directory, {.prefix = "other"}).code, ErrorCode::usage);
   first.save(2);  // undisturbed
   EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-2.h5"}));
@@ -225,9 +221,7 @@ class OtherRun {
 TEST_F(OpenTest, AnotherRunIsNamed) {
   on_chief([&] { fs::create_directory(directory); });
   const OtherRun other(directory);
-  const SeenError error = error_of_opening(directory, impatient());
-  EXPECT_EQ(error.code, ErrorCode::locked);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("on node7"), HasSubstr("64 ranks")));
+  EXPECT_THAT(error_of_opening(directory, impatient()), is_error(ErrorCode::locked, "on node7", "64 ranks"));
 }
 
 TEST_F(OpenTest, LeftOversOfALivingRunAreNotTouched) {

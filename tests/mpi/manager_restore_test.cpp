@@ -110,9 +110,8 @@ TEST_F(RestoreTest, ListSeesCheckpointsThatWereReplaced) {
 
 TEST_F(RestoreTest, AMissingFileIsAnError) {
   CheckpointManager manager = open();
-  const SeenError error = same_error_on_all_ranks([&] { manager.restore(directory / "ckpt-2.h5"); });
-  EXPECT_EQ(error.code, ErrorCode::io);
-  EXPECT_THAT(error.message, HasSubstr("ckpt-2.h5"));
+  EXPECT_THAT(same_error_on_all_ranks([&] { manager.restore(directory / "ckpt-2.h5"); }),
+              is_error(ErrorCode::io, "ckpt-2.h5"));
 }
 
 TEST_F(RestoreTest, ACheckpointThatDoesNotFitIsNotQuarantined) {
@@ -120,9 +119,8 @@ TEST_F(RestoreTest, ACheckpointThatDoesNotFitIsNotQuarantined) {
   double surplus = 0;
   state.checkpoint.add_replicated("surplus", surplus);
   CheckpointManager manager = open();
-  const SeenError error = same_error_on_all_ranks([&] { manager.restore_or_initialize(); });
-  EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, HasSubstr("surplus"));
+  EXPECT_THAT(same_error_on_all_ranks([&] { manager.restore_or_initialize(); }),
+              is_error(ErrorCode::mismatch, "surplus"));
   EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-2.h5"}));
 }
 
@@ -349,10 +347,9 @@ TEST_F(CountedSaves, WithoutAHandlerNothingIsCountedAndAHandlerSaysSo) {
     EXPECT_FALSE(manager.latest()->run_calls.has_value());
   }
   TerminationConfig config;
-  const SeenError error = same_error_on_all_ranks(
-      [&] { const PreemptionCheckpointHandler handler(MPI_COMM_WORLD, checkpoint, directory, config); });
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, HasSubstr("step_fn"));
+  EXPECT_THAT(same_error_on_all_ranks(
+                  [&] { const PreemptionCheckpointHandler handler(MPI_COMM_WORLD, checkpoint, directory, config); }),
+              is_error(ErrorCode::usage, "step_fn"));
   config.step_fn = [&] { return static_cast<std::uint64_t>(counter); };
   const PreemptionCheckpointHandler handler(MPI_COMM_WORLD, checkpoint, directory, config);
   EXPECT_EQ(handler.total_run_calls(), 9U);

@@ -70,9 +70,7 @@ TEST_F(RegistrationTest, SharedElementsThatOneRankAllowsAreTold) {
     if (world_rank() == allows) {
       checkpoint.allow_shared("field");
     }
-    const SeenError error = error_of_start();
-    EXPECT_EQ(error.code, ErrorCode::mismatch);
-    EXPECT_THAT(error.message, AllOf(HasSubstr("variable 'field'"), HasSubstr("(allow_shared)")));
+    EXPECT_THAT(error_of_start(), is_error(ErrorCode::mismatch, "variable 'field'", "(allow_shared)"));
   }
 }
 
@@ -81,9 +79,7 @@ TEST_F(RegistrationTest, GlobalShapesThatDifferAreTold) {
   checkpoint.add_distributed(
       "field", field.data(),
       {.global_shape = {4 * ranks() + (is_last() ? 1 : 0)}, .offset = {4 * rank()}, .extent = {4}});
-  const SeenError error = error_of_start();
-  EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("'field'"), HasSubstr("shape")));
+  EXPECT_THAT(error_of_start(), is_error(ErrorCode::mismatch, "'field'", "shape"));
 }
 
 TEST_F(RegistrationTest, BoxesThatOverlapAreTold) {
@@ -137,9 +133,8 @@ TEST_F(RegistrationTest, VectorsOfAnotherShapeAreNoticedBeforeTheRestore) {
   values.resize(5);
   checkpoint.add_replicated("number", number);
   checkpoint.add_distributed("values", values, {.global_shape = {5 * ranks()}, .offset = {5 * rank()}, .extent = {5}});
-  const SeenError error = error_of_start();
-  EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("'values'"), HasSubstr("-> a checkpoint of another input or program")));
+  EXPECT_THAT(error_of_start(),
+              is_error(ErrorCode::mismatch, "'values'", "-> a checkpoint of another input or program"));
   EXPECT_EQ(number, 1) << "nothing was restored";
   checkpoint = Checkpoint();
   checkpoint.add_replicated("other", number);
@@ -151,9 +146,7 @@ TEST_F(RegistrationTest, AVectorThatWasResizedIsFoundAtTheStart) {
   std::vector<double> values(4);
   checkpoint.add_distributed("values", values, {.global_shape = {4 * ranks()}, .offset = {4 * rank()}, .extent = {4}});
   values.resize(world_rank() + 1 == world_size() ? 5 : 4);
-  const SeenError error = error_of_start();
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("'values'"), HasSubstr("its memory has 5 now")));
+  EXPECT_THAT(error_of_start(), is_error(ErrorCode::usage, "'values'", "its memory has 5 now"));
 }
 
 TEST_F(RegistrationTest, ReplicatedValuesThatDifferAreNamedAtTheStart) {

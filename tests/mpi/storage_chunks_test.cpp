@@ -222,7 +222,6 @@ TEST_F(StorageChunks, AreNotMadeForTheWriterThatWorksThroughHdf5) {
 // Arrays of several blocks a rank, which are read in other ways than small ones: from the page cache by a mapping, from
 // the disk some blocks ahead.
 
-using testing::HasSubstr;
 
 enum class From { page_cache, disk };
 
@@ -311,9 +310,8 @@ TEST_P(LargeArrays, CorruptionInThemIsNamed) {
   MPI_Barrier(MPI_COMM_WORLD);
   on_chief([&] { flip(large.file_offset + 1'000'000 * sizeof(double)); });
   prepare();
-  const SeenError error = same_error([&] { restore(world, state_); });
-  EXPECT_EQ(error.code, ErrorCode::corrupt);
-  EXPECT_THAT(error.message, HasSubstr("'large' is corrupt: elements [524288:1048576] written by rank 0"));
+  EXPECT_THAT(same_error([&] { restore(world, state_); }),
+              is_error(ErrorCode::corrupt, "'large' is corrupt: elements [524288:1048576] written by rank 0"));
   prepare();
   on_chief([&] {
     const auto corruption = verify_file(file);

@@ -56,9 +56,8 @@ TEST_F(StorageErrors, AFileThatIsReplacedMeanwhileIsNotRead) {
       save(world, state_);
       step_ = -1;
     };
-    const SeenError error = same_error([&] { restore_checkpoint(world, state_.registry(), file, verify, replace); });
-    EXPECT_EQ(error.code, ErrorCode::io);
-    EXPECT_THAT(error.message, HasSubstr("was replaced while it was being restored"));
+    EXPECT_THAT(same_error([&] { restore_checkpoint(world, state_.registry(), file, verify, replace); }),
+                is_error(ErrorCode::io, "was replaced while it was being restored"));
     EXPECT_EQ(step_, -1) << "no variable is touched";
     restore(world, state_);
     EXPECT_EQ(step_, saved);
@@ -70,9 +69,8 @@ TEST_F(StorageErrors, RanksThatRegisteredDifferentVariablesCannotSave) {
   Checkpoint checkpoint;
   std::vector<double> values(world_rank() == 1 ? 4 : 3);
   checkpoint.add_replicated("values", values);
-  const SeenError error = same_error([&] { save(world, checkpoint); });
-  EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, HasSubstr("'values': rank 1 has the shape [4], rank 0 has [3]"));
+  EXPECT_THAT(same_error([&] { save(world, checkpoint); }),
+              is_error(ErrorCode::mismatch, "'values': rank 1 has the shape [4], rank 0 has [3]"));
   const std::uint64_t bytes = save(world, state_);  // the communicator is still usable
   EXPECT_EQ(bytes, index().state_bytes());
 }
@@ -145,9 +143,8 @@ TEST_F(StorageErrors, ADifferenceOnOneRankReachesAll) {
   if (world_rank() == 1) {
     other.add_replicated("extra", extra);
   }
-  const SeenError error = restore_error(other);
-  EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, HasSubstr("'extra': registered, but not in the checkpoint (rank 1)"));
+  EXPECT_THAT(restore_error(other),
+              is_error(ErrorCode::mismatch, "'extra': registered, but not in the checkpoint (rank 1)"));
 }
 
 TEST_F(StorageErrors, PerRankValuesNeedARedistributionOnAnotherNumberOfRanks) {
@@ -160,9 +157,7 @@ TEST_F(StorageErrors, PerRankValuesNeedARedistributionOnAnotherNumberOfRanks) {
     other.add_per_rank("mine", mine_);
     GhostedGrid grid({kRows, 9}, {0, 0}, {kRows, 9}, 0);
     grid.register_in(other, "grid");
-    const SeenError error = error_of([&] { restore(comm, other); });
-    EXPECT_EQ(error.code, ErrorCode::mismatch);
-    EXPECT_THAT(error.message, AllOf(HasSubstr("'mine'"), HasSubstr("redistribution")));
+    EXPECT_THAT(error_of([&] { restore(comm, other); }), is_error(ErrorCode::mismatch, "'mine'", "redistribution"));
   });
 }
 
@@ -174,9 +169,7 @@ TEST_F(StorageErrors, CorruptDataAreNamed) {
   on_chief([&] { flip(grid.file_offset + grid.bytes() - 1); });
   const std::string region =
       "elements " + text_of(FileIndex::dataset_box(grid, row)) + " written by rank " + std::to_string(world_size() - 1);
-  const SeenError error = restore_error(state_);
-  EXPECT_EQ(error.code, ErrorCode::corrupt);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("'grid'"), HasSubstr(region)));
+  EXPECT_THAT(restore_error(state_), is_error(ErrorCode::corrupt, "'grid'", region));
   const auto corruption = verify_file(file);
   ASSERT_EQ(corruption.size(), 1U);
   EXPECT_EQ(corruption[0].variable, "grid");
@@ -216,9 +209,7 @@ TEST_F(StorageErrors, AFileThatWasNotCommittedIsNotACheckpoint) {
 
 TEST_F(StorageErrors, AFileOfAnotherKindIsNotACheckpoint) {
   on_chief([&] { std::ofstream(file) << std::string(10'000, 'x'); });
-  const SeenError error = restore_error(state_);
-  EXPECT_EQ(error.code, ErrorCode::corrupt);
-  EXPECT_THAT(error.message, HasSubstr("is not a Reprieve checkpoint, nor any HDF5 file"));
+  EXPECT_THAT(restore_error(state_), is_error(ErrorCode::corrupt, "is not a Reprieve checkpoint, nor any HDF5 file"));
   MPI_Barrier(MPI_COMM_WORLD);
   on_chief([&] { std::ofstream(file) << "\x89HDF\r\n\x1a\n" + std::string(10'000, 'x'); });
   EXPECT_THAT(restore_error(state_).message, HasSubstr("is an HDF5 file, but"));
@@ -234,9 +225,8 @@ TEST_F(StorageErrors, AFutureFormatIsAMismatch) {
     words.back() = xxh3(std::as_bytes(std::span(words)).first(kCommitRecordBytes - 8));
     opened.write_all(std::as_bytes(std::span(words)), 0);
   });
-  const SeenError error = restore_error(state_);
-  EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, HasSubstr("has format version 9; this library reads versions 1 to 2"));
+  EXPECT_THAT(restore_error(state_),
+              is_error(ErrorCode::mismatch, "has format version 9; this library reads versions 1 to 2"));
   EXPECT_FALSE(verify_file(file).empty());
 }
 

@@ -114,6 +114,7 @@ class GhostedGrid {
 };
 
 using test::error_of;
+using test::is_error;
 using test::SeenError;
 inline SeenError same_error(const std::function<void()>& call) { return test::same_error_on_all_ranks(call); }
 

@@ -118,9 +118,8 @@ TEST_F(StateKinds, ArraysThatDoNotFitAreToldAfterTheValues) {
   state.add_replicated("value", value);
   state.add_distributed("field", field.data(), {{4}, {0}, {mine}});
   state.when_values_restored([&] { EXPECT_EQ(value, 7); });
-  const SeenError seen = same_error([&] { restore(world, state); });
-  EXPECT_EQ(seen.code, ErrorCode::mismatch);
-  EXPECT_THAT(seen.message, testing::HasSubstr("registered with the shape [4], stored with [3]"));
+  EXPECT_THAT(same_error([&] { restore(world, state); }),
+              is_error(ErrorCode::mismatch, "registered with the shape [4], stored with [3]"));
 }
 
 /// Rank r saves 3 r particles; whatever the number of ranks then, each comes back once.

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 
 #include "reprieve/error.hpp"
@@ -82,6 +83,17 @@ struct SeenError {
   int origin_rank = -1;
   std::string message;
 };
+
+inline void PrintTo(const SeenError& error, std::ostream* out) {
+  *out << to_string(error.code) << " of rank " << error.origin_rank << ": " << error.message;
+}
+
+/// Matches an error of that code whose message has all these words.
+template <class... Words>
+auto is_error(ErrorCode code, const Words&... words) {
+  return testing::AllOf(testing::Field("code", &SeenError::code, code),
+                        testing::Field("message", &SeenError::message, testing::HasSubstr(words))...);
+}
 
 /// The error that @p call throws on this rank.
 inline SeenError error_of(const std::function<void()>& call) {
