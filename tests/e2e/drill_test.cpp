@@ -281,12 +281,6 @@ TEST_F(DrillLoss, StateThatIsInitialisedAfterTheRestore) {
   EXPECT_EQ(meant.code, 0) << meant.all();
 }
 
-TEST_F(DrillLoss, StepThatFails) {
-  const Result result = drill({"--after-steps", "1000"}, simulation(1, {"throw_at=30"}));
-  expect_problem(result, "start_failed", "repair this first");
-  EXPECT_THAT(result.finding("start_failed")["text"], HasSubstr("the pressure is negative"));
-}
-
 class DrillDoubt : public DrillTest {};
 
 TEST_F(DrillDoubt, ProgramThatIsOverBeforeTheNotice) {

@@ -12,22 +12,6 @@ using testing::HasSubstr;
 
 class RestoreTest : public ManagerTest {};
 
-TEST_F(RestoreTest, EveryKindOfVariableComesBack) {
-  CheckpointManager manager = open();
-  state.set(12);
-  const SaveReport report = manager.save(12);
-  EXPECT_EQ(report.number, 12U);
-  EXPECT_EQ(report.path, directory / "ckpt-12.h5");
-  EXPECT_GT(report.bytes, 0U);
-  EXPECT_GT(report.seconds, 0.0);
-
-  state.set(99);
-  const auto info = manager.restore_or_initialize([] { ADD_FAILURE() << "initialized in spite of a checkpoint"; });
-  ASSERT_TRUE(info.has_value());
-  EXPECT_EQ(info->path, report.path);
-  expect_state(12);
-}
-
 TEST_F(RestoreTest, InfoTellsWhatWasSaved) {
   CheckpointManager manager = open();
   CheckpointManager::SaveRequest request;
@@ -35,13 +19,20 @@ TEST_F(RestoreTest, InfoTellsWhatWasSaved) {
   request.run_calls = 77;
   request.reason = {SaveReason::Kind::preemption, 1, "node7", "signal SIGTERM", "maintenance"};
   const auto before = std::chrono::system_clock::now() - std::chrono::seconds(1);
-  manager.save(request);
-  const auto restored = manager.restore_or_initialize();
+  state.set(12);
+  const SaveReport report = manager.save(request);
+  EXPECT_GT(report.seconds, 0.0);
+  state.set(99);
+  const auto restored = manager.restore_or_initialize([] { ADD_FAILURE() << "initialized beside a checkpoint"; });
+  expect_state(12);
   const auto latest = manager.latest();
   ASSERT_TRUE(restored && latest);
   for (const CheckpointInfo& info : {*restored, *latest}) {
     EXPECT_EQ(info.path, directory / "ckpt-3.h5");
+    EXPECT_EQ(info.path, report.path);
     EXPECT_EQ(info.number, 3U);
+    EXPECT_EQ(info.number, report.number);
+    EXPECT_GT(report.bytes, 0U);
     EXPECT_EQ(info.run_calls, 77U);
     EXPECT_EQ(info.world_size, world_size());
     EXPECT_GE(info.time, before);

@@ -572,17 +572,5 @@ TEST_F(LayoutAhead, OfARestoredFile) {
   on_chief([&] { EXPECT_TRUE(storage::verify_file(directory / "ckpt-2.h5").empty()); });
 }
 
-TEST_F(LayoutAhead, AVariableThatChangesItsSizeIsLaidOutAnew) {
-  register_many(1);
-  run_with_saves({1});
-  CheckpointManager manager = open();
-  manager.restore_or_initialize();
-  many_[5].assign(50 + static_cast<std::size_t>(world_rank()), 3);
-  save_each(manager, {2});
-  many_[5].assign(1, 0);
-  ASSERT_TRUE(manager.restore_or_initialize().has_value());
-  EXPECT_THAT(many_[5], testing::AllOf(testing::SizeIs(50 + world_rank()), testing::Each(3)));
-}
-
 }  // namespace
 }  // namespace reprieve::test

@@ -122,45 +122,6 @@ TEST_F(StateKinds, ArraysThatDoNotFitAreToldAfterTheValues) {
               is_error(ErrorCode::mismatch, "registered with the shape [4], stored with [3]"));
 }
 
-/// Rank r saves 3 r particles; whatever the number of ranks then, each comes back once.
-TEST_F(StateKinds, ParticlesAreDealtAnewInTheirOrder) {
-  using Particles = std::vector<Particle>;
-  on_ranks(world_size(), [&](cluster::Communicator& comm) {
-    Particles particles;
-    for (int i = 0; i < 3 * comm.rank(); ++i) {
-      particles.push_back({0.5 * i, comm.rank() * 1000 + i});
-    }
-    Checkpoint state;
-    state.add_per_rank("particles", particles);
-    save(comm, state);
-  });
-  const int total = 3 * world_size() * (world_size() - 1) / 2;
-  for (int restorers = 1; restorers <= world_size(); ++restorers) {
-    on_ranks(restorers, [&](cluster::Communicator& comm) {
-      Particles particles;
-      Checkpoint state;
-      state.add_per_rank("particles", particles, in_order<Particles>());
-      restore(comm, state);
-      const int count = static_cast<int>(particles.size());
-      const auto counts = comm.gather(cluster::Bytes(particles.size()), "counting");
-      comm.on_chief(
-          [&] {
-            std::size_t all = 0;
-            for (const auto& bytes : counts) {
-              all += bytes.size();
-            }
-            EXPECT_EQ(all, static_cast<std::size_t>(total));
-          },
-          "counting");
-      if (restorers < world_size()) {
-        EXPECT_LE(std::abs(count - total / restorers), 1);
-      }
-      EXPECT_TRUE(std::is_sorted(particles.begin(), particles.end(),
-                                 [](const Particle& a, const Particle& b) { return a.id < b.id; }));
-    });
-  }
-}
-
 TEST_F(StateKinds, ParticlesGoToTheirOwnersWithAllTheirLists) {
   REPRIEVE_NEEDS_RANKS(2);
   using Numbers = std::vector<double>;
