@@ -339,12 +339,6 @@ class HeatXdmf : public ::testing::Test {
   fs::path checkpoints_ = directory_ / "checkpoints";
 };
 
-TEST_F(HeatXdmf, DescribesWhatRetentionLeaves) {
-  ASSERT_EQ(run(3, {"--steps", "50", "--checkpoint-every", "10", "--max-to-keep", "3"}), 0);
-  EXPECT_EQ(committed().size(), 3U);
-  expect_true_description();
-}
-
 TEST_F(HeatXdmf, IsTrueWhileItRunsAndAfterAPreemption) {
   Mpirun job(command(2, words_of("--steps 100000 --checkpoint-every 5 --step-delay-ms 20 --max-to-keep 0")));
   const auto saved_three = [&] { return fs::exists(checkpoints_ / "ckpt-15.h5"); };

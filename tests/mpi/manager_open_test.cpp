@@ -202,7 +202,7 @@ class OtherRun {
         const manager::DirectoryLock lock(file, manager::LockHolder::self("node7", 64), 10s);
         ::pause();
       });
-      while (manager::read_lock_mark(file).empty()) {
+      while (!fs::exists(file) || manager::read_lock_mark(file).empty()) {
         std::this_thread::sleep_for(1ms);
       }
     });

@@ -199,7 +199,7 @@ TEST_F(DirectoryLockTest, WaitsForAnotherProcessThatDies) {
     const DirectoryLock lock(file, LockHolder::self("here", 1), 10s);
     ::pause();
   });
-  ASSERT_TRUE(test::wait_until([&] { return !read_lock_mark(file).empty(); }, 60s));
+  ASSERT_TRUE(test::wait_until([&] { return fs::exists(file) && !read_lock_mark(file).empty(); }, 60s));
   EXPECT_THAT(message_of_failing(0ms), HasSubstr("process " + std::to_string(child.pid())));
   std::thread killer([&] {
     std::this_thread::sleep_for(200ms);
