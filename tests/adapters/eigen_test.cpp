@@ -4,7 +4,6 @@
 #include "reprieve/eigen.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>

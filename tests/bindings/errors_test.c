@@ -399,55 +399,6 @@ static void text_of_a_callback(void) {
   test_end(&parts);
 }
 
-static void mismatches(void) {
-  const int64_t three = 3;
-  double array[3] = {1, 2, 3};
-  float other = 1;
-  Parts parts = one_value();
-  CHECK_OK(test_open_manager(&parts));
-  CHECK_OK(reprieve_manager_save(parts.manager, 1));
-  CHECK_OK(reprieve_manager_close(&parts.manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&parts.state));
-
-  CHECK_OK(reprieve_checkpoint_create(&parts.state));
-  CHECK_OK(reprieve_add_replicated(parts.state, "value", REPRIEVE_DOUBLE, array, 1, &three, NULL));
-  CHECK_OK(reprieve_add_replicated(parts.state, "other", REPRIEVE_FLOAT, &other, 0, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_MISMATCH, "'value'", test_open_handler(&parts));
-  CHECK(strstr(reprieve_last_error_message(), "'other'") != NULL); /* all differences at once */
-  CHECK_SAME_MESSAGE();
-  CHECK(parts.handler == NULL);
-  test_end(&parts);
-}
-
-static void ranks_that_register_differently(void) {
-  Parts parts = one_value();
-  double more = 2;
-  if (test_rank() == test_size() - 1) {
-    CHECK_OK(reprieve_add_replicated(parts.state, "more", REPRIEVE_DOUBLE, &more, 0, NULL, NULL));
-  }
-  CHECK_OK(test_open_manager(&parts));
-  if (test_size() == 1) {
-    CHECK_OK(reprieve_manager_save(parts.manager, 1));
-  } else {
-    CHECK_ERROR(REPRIEVE_ERROR_MISMATCH, "more", reprieve_manager_save(parts.manager, 1));
-    CHECK_SAME_MESSAGE();
-  }
-  test_end(&parts);
-}
-
-/* A second manager on it: the program would wait for itself. */
-static void locked_directory(void) {
-  Parts parts = one_value();
-  reprieve_manager* second = NULL;
-  CHECK_OK(test_open_manager(&parts));
-  CHECK_STATUS(REPRIEVE_ERROR_USAGE,
-               reprieve_manager_open(MPI_COMM_WORLD, parts.state, test_path("c"), parts.config, &second));
-  CHECK_STATUS(REPRIEVE_ERROR_USAGE, test_open_handler(&parts));
-  CHECK_SAME_MESSAGE();
-  CHECK(second == NULL && parts.handler == NULL);
-  test_end(&parts);
-}
-
 /* In a checkpoint of the right form, a file that is none. */
 static void corrupt_file(void) {
   Parts parts = one_value();
@@ -464,20 +415,6 @@ static void corrupt_file(void) {
   CHECK_SAME_MESSAGE();
   CHECK_STATUS(REPRIEVE_ERROR_IO, reprieve_manager_restore(parts.manager, test_path("no-such-file.h5")));
   CHECK_USAGE("the file is NULL", reprieve_manager_restore(parts.manager, NULL));
-  test_end(&parts);
-}
-
-/* The directory is below a file. */
-static void no_directory_to_be_had(void) {
-  Parts parts = one_value();
-  if (test_rank() == 0) {
-    FILE* file = fopen(test_path("file"), "w");
-    CHECK(file != NULL && fclose(file) == 0);
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
-  CHECK_STATUS(REPRIEVE_ERROR_IO,
-               reprieve_handler_open(MPI_COMM_WORLD, parts.state, test_path("file/c"), parts.config, &parts.handler));
-  CHECK_SAME_MESSAGE();
   test_end(&parts);
 }
 
@@ -556,11 +493,7 @@ const Test error_tests[] = {{"names_of_codes", names_of_codes},
                             {"callbacks_that_fail", callbacks_that_fail},
                             {"memory_of_the_wrong_size", memory_of_the_wrong_size},
                             {"text_of_a_callback", text_of_a_callback},
-                            {"mismatches", mismatches},
-                            {"ranks_that_register_differently", ranks_that_register_differently},
-                            {"locked_directory", locked_directory},
                             {"corrupt_file", corrupt_file},
-                            {"no_directory_to_be_had", no_directory_to_be_had},
                             {"settings_from_outside", settings_from_outside},
                             {"settings_of_the_environment", settings_of_the_environment},
                             {NULL, NULL}};

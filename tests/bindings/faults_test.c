@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What only the world outside can break: full disks, missing rights, ranks that stand still, MPI itself. The code of
+/* What only the world outside can break: full disks, missing rights, MPI itself. The code of
  * each is the same on every rank, what was saved before stays, and where ranks are still there the next save works. */
 #define _XOPEN_SOURCE 700
 
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "check.h"
 
-enum { kElements = 1 << 16, kNobody = 65534 };
+enum { kElements = 1 << 16 };
 
 /* A manager with half a megabyte of state on each rank. */
 typedef struct Job {
@@ -42,22 +41,6 @@ static void end_job(Job* job) {
   free(job->data);
 }
 
-/* Of the two checkpoints that were tried the first is there. */
-static void check_first_is_the_newest(Job* job) {
-  reprieve_checkpoint_info info = {0};
-  int restored = 0;
-  CHECK_OK(reprieve_manager_restore_latest(job->parts.manager, &restored, &info));
-  CHECK(restored == 1 && info.number == 1 && job->data[0] == 1 && job->data[kElements - 1] == kElements);
-}
-
-static void check_next_save_works(Job* job) {
-  reprieve_checkpoint_info info = {0};
-  int found = 0;
-  CHECK_OK(reprieve_manager_save(job->parts.manager, 3));
-  CHECK_OK(reprieve_manager_latest(job->parts.manager, &found, &info));
-  CHECK(found == 1 && info.number == 3);
-}
-
 /* The last rank may not write files as large as the checkpoint; as it is with a quota. */
 static void no_space(void) {
   Job job = new_job();
@@ -77,8 +60,13 @@ static void no_space(void) {
   CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
   signal(SIGXFSZ, handler);
   MPI_Barrier(MPI_COMM_WORLD);
-  check_first_is_the_newest(&job);
-  check_next_save_works(&job);
+  reprieve_checkpoint_info info = {0};
+  int found = 0;
+  CHECK_OK(reprieve_manager_restore_latest(job.parts.manager, &found, &info));
+  CHECK(found == 1 && info.number == 1 && job.data[0] == 1 && job.data[kElements - 1] == kElements);
+  CHECK_OK(reprieve_manager_save(job.parts.manager, 3));
+  CHECK_OK(reprieve_manager_latest(job.parts.manager, &found, &info));
+  CHECK(found == 1 && info.number == 3);
   end_job(&job);
 }
 
@@ -93,79 +81,9 @@ static void no_permission_to_open(void) {
   end_job(&job);
 }
 
-/* The directory loses its rights in the middle of a run. Root has them all the same, and becomes somebody else. */
-static void no_permission_to_save(void) {
-  Job job = new_job();
-  const int is_root = geteuid() == 0;
-  open_job(&job);
-  CHECK_OK(reprieve_manager_save(job.parts.manager, 1));
-  fill(job.data, 2);
-  MPI_Barrier(MPI_COMM_WORLD);
-  CHECK(test_rank() != 0 || chmod(test_path("c"), S_IRUSR | S_IXUSR) == 0);
-  MPI_Barrier(MPI_COMM_WORLD);
-  CHECK(!is_root || seteuid(kNobody) == 0);
-  CHECK_STATUS(REPRIEVE_ERROR_PERMISSION, reprieve_manager_save(job.parts.manager, 2));
-  CHECK_SAME_MESSAGE();
-  CHECK(!is_root || seteuid(0) == 0);
-  CHECK(test_rank() != 0 || chmod(test_path("c"), S_IRWXU) == 0);
-  MPI_Barrier(MPI_COMM_WORLD);
-  check_first_is_the_newest(&job);
-  check_next_save_works(&job);
-  end_job(&job);
-}
-
 static void pause_ms(long milliseconds) {
   const struct timespec time = {0, 1000000 * milliseconds};
   nanosleep(&time, NULL);
-}
-
-static void wait_until_stopped(long pid) {
-  char path[64];
-  char state = '?';
-  snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-  while (state != 'T') {
-    FILE* file = fopen(path, "r");
-    CHECK(file != NULL && fscanf(file, "%*d %*s %c", &state) == 1 && fclose(file) == 0);
-    pause_ms(1);
-  }
-}
-
-/* Stops the last rank for the time in which the others save, and wakes it then. */
-static void rank_that_stands_still(void) {
-  const int last = test_size() - 1;
-  char name[32];
-  long pid = (long)getpid();
-  Job job = new_job();
-  if (last == 0) {
-    end_job(&job);
-    return; /* nobody to miss */
-  }
-  snprintf(name, sizeof name, "rank %d (", last);
-  open_job(&job);
-  CHECK_OK(reprieve_manager_save(job.parts.manager, 1)); /* with more time than is left for the next one */
-  CHECK_OK(reprieve_manager_close(&job.parts.manager));
-  CHECK_OK(reprieve_config_set(job.parts.config, "checkpoints.io_timeout_s", "2"));
-  open_job(&job);
-  fill(job.data, 2);
-  MPI_Bcast(&pid, 1, MPI_LONG, last, MPI_COMM_WORLD);
-
-  if (test_rank() == last) {
-    raise(SIGSTOP);
-  } else {
-    wait_until_stopped(pid); /* so that it cannot be woken before */
-  }
-  CHECK_STATUS(REPRIEVE_ERROR_UNRESPONSIVE, reprieve_manager_save(job.parts.manager, 2));
-  CHECK(test_rank() == last || strstr(reprieve_last_error_message(), name) != NULL);
-  if (test_rank() == 0) {
-    CHECK(kill((pid_t)pid, SIGCONT) == 0);
-  }
-  MPI_Barrier(MPI_COMM_WORLD); /* a program would end here: what the ranks shared is broken */
-  CHECK_OK(reprieve_manager_close(&job.parts.manager));
-
-  MPI_Barrier(MPI_COMM_WORLD);
-  open_job(&job);
-  check_first_is_the_newest(&job);
-  end_job(&job);
 }
 
 /* All communicators that MPI has to give are in use. The program's own way of dealing with errors, to end all ranks, is
@@ -286,8 +204,6 @@ static void grace_that_is_far_too_short(void) {
 
 const Test fault_tests[] = {{"no_space", no_space},
                             {"no_permission_to_open", no_permission_to_open},
-                            {"no_permission_to_save", no_permission_to_save},
-                            {"rank_that_stands_still", rank_that_stands_still},
                             {"mpi_that_fails", mpi_that_fails},
                             {"communicator_of_the_wrong_kind", communicator_of_the_wrong_kind},
                             {"peers_that_are_stuck", peers_that_are_stuck},

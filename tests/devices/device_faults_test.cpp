@@ -170,7 +170,7 @@ TEST_F(DeviceFaults, AtEachCallOfASaveInTheBackground) {
 
 TEST_F(DeviceFaults, AtEachCallOfALocalCopy) {
   const std::filesystem::path place = temporary_ / "local";
-  on_ranks(1, [&](MPI_Comm) { std::filesystem::create_directories(place); });
+  on_first_ranks(1, [&](MPI_Comm) { std::filesystem::create_directories(place); });
   ManagerOptions options;
   options.local_directory = place;
   SmallState small(cuda());
@@ -269,9 +269,8 @@ TEST_F(DeviceFaults, MemoryOfAnotherSpaceThanWasSet) {
     }
     state.set_memory_space("host", cuda_memory());
     CheckpointManager manager = open(state);
-    const SeenError error = same_error_on_all_ranks([&] { manager.save(1); });
-    EXPECT_EQ(error.code, ErrorCode::usage);
-    EXPECT_THAT(error.message, HasSubstr("variable 'host': its memory is not of the memory space 'cuda'"));
+    EXPECT_THAT(same_error_on_all_ranks([&] { manager.save(1); }),
+                is_error(ErrorCode::usage, "variable 'host': its memory is not of the memory space 'cuda'"));
     EXPECT_FALSE(manager.latest());
     EXPECT_THROW(state.set_memory_space("nobody", cuda_memory()), UsageError);
   }

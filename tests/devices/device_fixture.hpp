@@ -6,16 +6,13 @@
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <mpi.h>
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "devices/fake_device.hpp"
@@ -179,17 +176,6 @@ class DeviceTest : public testing::Test {
     options.lock_timeout = std::chrono::seconds(10);
     options.io_timeout = std::chrono::seconds(60);
     return {comm, state, directory_, options};
-  }
-
-  /// Runs @p test on the first @p count ranks.
-  static void on_ranks(int count, const std::function<void(MPI_Comm)>& test) {
-    MPI_Comm part = MPI_COMM_NULL;
-    MPI_Comm_split(MPI_COMM_WORLD, world_rank() < count ? 0 : MPI_UNDEFINED, 0, &part);
-    if (part != MPI_COMM_NULL) {
-      test(part);
-      MPI_Comm_free(&part);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
   }
 
   SharedTemporaryDirectory temporary_;

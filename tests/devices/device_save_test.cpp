@@ -35,7 +35,7 @@ TEST_P(DeviceWays, WhatIsSavedComesBack) {
     EXPECT_EQ(field.wrong(7), 0U);
   }
   for (int ranks = std::max(1, world_size() - 1); ranks <= world_size(); ++ranks) {
-    on_ranks(ranks, [&](MPI_Comm comm) {
+    on_first_ranks(ranks, [&](MPI_Comm comm) {
       Checkpoint state;
       Field field(comm, way.shape, way.to);
       field.add_to(state, "field");
@@ -290,23 +290,6 @@ TEST_F(Devices, SharedBoxesKeepTheirCopies) {
   }
 }
 
-TEST_F(Devices, ElementsOfNobodyAreZero) {
-  Checkpoint saved;
-  Numbers part({&cuda()}, 4);
-  saved.add_distributed("list", part.data(), DistributedLayout{{8 * world_size()}, {8 * world_rank()}, {4}});
-  std::ranges::fill(part.seen(), 1.0);
-  open(saved).save(1);
-  Checkpoint state;
-  Numbers all({&cuda()}, 8);
-  state.add_distributed("list", all.data(), DistributedLayout{{8 * world_size()}, {8 * world_rank()}, {8}});
-  std::ranges::fill(all.seen(), 5.0);
-  CheckpointManager manager = open(state);
-  ASSERT_TRUE(manager.restore_or_initialize());
-  for (std::size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(all.seen()[i], i < 4 ? 1.0 : 0.0);
-  }
-}
-
 TEST_F(Devices, TheMpioWriterToo) {
   Checkpoint state;
   Field field(MPI_COMM_WORLD, kLarge, {&cuda()});
@@ -340,7 +323,7 @@ TEST_F(Devices, ASaveInTheBackgroundHasTheStateOfItsBegin) {
 
 TEST_F(Devices, LocalCopiesAfterACrash) {
   const std::filesystem::path place = temporary_ / "local";
-  on_ranks(1, [&](MPI_Comm) { std::filesystem::create_directories(place); });
+  on_first_ranks(1, [&](MPI_Comm) { std::filesystem::create_directories(place); });
   ManagerOptions options;
   options.local_directory = place;
   struct Crash {};

@@ -3,11 +3,9 @@
 // (C), unstructured nodes (C++). Each is left alone, and preempted, killed and started on another number of ranks.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <filesystem>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>

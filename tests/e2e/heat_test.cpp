@@ -3,7 +3,6 @@
 // saved one, and the final one that of a run that was left alone, bit by bit.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <tinyxml2.h>
 
@@ -339,12 +338,6 @@ class HeatXdmf : public ::testing::Test {
   TemporaryDirectory directory_;
   fs::path checkpoints_ = directory_ / "checkpoints";
 };
-
-TEST_F(HeatXdmf, DescribesWhatRetentionLeaves) {
-  ASSERT_EQ(run(3, {"--steps", "50", "--checkpoint-every", "10", "--max-to-keep", "3"}), 0);
-  EXPECT_EQ(committed().size(), 3U);
-  expect_true_description();
-}
 
 TEST_F(HeatXdmf, IsTrueWhileItRunsAndAfterAPreemption) {
   Mpirun job(command(2, words_of("--steps 100000 --checkpoint-every 5 --step-delay-ms 20 --max-to-keep 0")));

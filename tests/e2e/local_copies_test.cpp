@@ -13,7 +13,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <optional>
 #include <random>
 #include <set>
 #include <thread>
@@ -329,21 +328,6 @@ TEST_F(LocalCopiesOnHosts, TheRunContinuesAtTheirStep) {
   EXPECT_TRUE(fs::is_empty(memory_ / "h1") && fs::is_empty(memory_ / "h2"));
 }
 
-TEST_F(LocalCopiesOnHosts, InAnotherOrderTheyMakeACheckpointFirst) {
-  const int step = crash();
-  expect_same_end(*start_on("h2:1,h1:1", 2));
-  EXPECT_THAT(last_restore().at("file").get<std::string>(), HasSubstr(".h5"));
-  EXPECT_EQ(last_restore().at("number"), step);
-}
-
-TEST_F(LocalCopiesOnHosts, AHostThatIsLostCostsTheWorkSinceTheCheckpoint) {
-  const int step = crash();
-  fs::remove_all(memory_ / "h2");
-  fs::create_directories(memory_ / "h2");
-  expect_same_end(*start_on("h1:1,h2:1", 2, {.save_every_steps = 50}));
-  EXPECT_LT(last_restore().at("number").get<int>(), step);
-}
-
 TEST_F(LocalCopiesOnHosts, ThatAreGoneWithoutATraceAreMissed) {
   crash();
   for (const char* host : {"h1", "h2"}) {
@@ -364,14 +348,6 @@ TEST_F(LocalCopiesOnHosts, AHostThatIsLostCostsNothingWithPartners) {
   expect_same_end(*start_on("h1:1,h0:1", 2, {.save_every_steps = 50}));  // h0 has taken its place
   EXPECT_EQ(last_restore().at("number"), step);
   EXPECT_TRUE(fs::is_empty(memory_ / "h1") && fs::is_empty(memory_ / "h0"));
-}
-
-TEST_F(LocalCopiesOnHosts, TheToolOnEachHostMakesACheckpoint) {
-  const int step = crash();
-  EXPECT_EQ(drain_on("h1"), 1);
-  EXPECT_EQ(drain_on("h2"), 0);
-  expect_same_end_without_copies(1);
-  EXPECT_EQ(last_restore().at("number"), step);
 }
 
 TEST_F(LocalCopiesOnHosts, TheSupervisorMakesACheckpointOnAllHosts) {

@@ -211,8 +211,8 @@ class EmergencySaves : public LocalRun {
   EmergencySaves() { emergency_after_s_ = 0.1; }
 
   /// Starts a run whose steps take long, and waits until there is a node-local copy. Returns its step.
-  int start_and_copy(int ranks) {
-    job_ = start(ranks, {.step_delay_ms = 8000});
+  int start_and_copy() {
+    job_ = start(2, {.step_delay_ms = 8000});
     EXPECT_TRUE(wait_until([&] { return newest_copy(local_.path()) > 0 || !job_->running(); }, kHang));
     return newest_copy(local_.path());
   }
@@ -232,50 +232,32 @@ class EmergencySaves : public LocalRun {
     return ranks;
   }
 
-  [[nodiscard]] bool is_in_time(const std::set<int>& wanted) const {
+  [[nodiscard]] bool is_in_time() const {
+    const std::set<int> wanted{0, 1};
     EXPECT_TRUE(wait_until([&] { return flushed() == wanted || !job_->running(); }, kHang));
     return flushed() == wanted && job_->running();
-  }
-
-  /// The hosts go away: the ranks, and what is in memory.
-  void lose_hosts() {
-    job_->send_to_ranks(SIGKILL);
-    EXPECT_TRUE(job_->wait(kHang)) << job_->out() << job_->err();
-    clear(local_.path());
-  }
-
-  /// Runs to the end, on other ranks, without node-local copies.
-  void expect_to_go_on_at(int step) const {
-    expect_same_end_without_copies(3);
-    EXPECT_EQ(last_restore().at("number"), step);
-    EXPECT_FALSE(fs::exists(checkpoints_ + "/.reprieve.parts"));
   }
 
   std::unique_ptr<Mpirun> job_;
 };
 
 TEST_F(EmergencySaves, AStepMayBeLongerThanTheGracePeriod) {
-  const int step = start_and_copy(2);
+  const int step = start_and_copy();
   job_->send_to_ranks(SIGTERM);
-  ASSERT_TRUE(is_in_time({0, 1})) << job_->err();
-  lose_hosts();
+  ASSERT_TRUE(is_in_time()) << job_->err();
+  job_->send_to_ranks(SIGKILL);  // the hosts go away, with what is in their memory
+  EXPECT_TRUE(job_->wait(kHang)) << job_->out() << job_->err();
+  clear(local_.path());
   EXPECT_THAT(job_->err(), HasSubstr("without the other ranks"));
-  expect_to_go_on_at(step);
-}
-
-TEST_F(EmergencySaves, ThePartOfARankThatIsStoppedIsFlushedByAnother) {
-  const int step = start_and_copy(2);
-  ASSERT_TRUE(job_->send_to_rank(0, SIGSTOP));
-  ASSERT_TRUE(job_->send_to_rank(1, SIGTERM));
-  ASSERT_TRUE(is_in_time({0, 1})) << job_->err();
-  lose_hosts();
-  expect_to_go_on_at(step);
+  expect_same_end_without_copies(3);  // on other ranks
+  EXPECT_EQ(last_restore().at("number"), step);
+  EXPECT_FALSE(fs::exists(checkpoints_ + "/.reprieve.parts"));
 }
 
 TEST_F(EmergencySaves, ASaveThatIsDoneInTimeCounts) {
-  const int step = start_and_copy(2);
+  const int step = start_and_copy();
   job_->send_to_ranks(SIGTERM);
-  ASSERT_TRUE(is_in_time({0, 1})) << job_->err();
+  ASSERT_TRUE(is_in_time()) << job_->err();
   EXPECT_EQ(job_->wait(kHang), 42) << job_->err();
   EXPECT_EQ(flushed(), std::set<int>());
   EXPECT_FALSE(fs::exists(checkpoints_ + "/.reprieve.parts"));

@@ -3,7 +3,6 @@
 // each rank.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -69,18 +68,10 @@ class Mistake : public testing::Test {
   fs::path directory_ = files_.path() / "checkpoints";
 };
 
-TEST_F(Mistake, AWrongName) {
+TEST_F(Mistake, AnotherNameShapeOrType) {
   make_checkpoints();
   expect_one_report("name", "add_former_name");
-}
-
-TEST_F(Mistake, AWrongShape) {
-  make_checkpoints();
   expect_one_report("shape", "registered with the shape [144], stored with [128]");
-}
-
-TEST_F(Mistake, AWrongType) {
-  make_checkpoints();
   expect_one_report("type", "elements of type float32, stored with float64");
 }
 

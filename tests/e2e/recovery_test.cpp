@@ -2,7 +2,6 @@
 // A process that keeps running while its workers are taken.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <csignal>
 #include <stdexcept>

@@ -3,9 +3,7 @@
 // ends as if nothing had happened.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdint>
@@ -204,17 +202,6 @@ INSTANTIATE_TEST_SUITE_P(
                       SchedulerEnd{"PbsDelete", "PBS_JOBID", SIGTERM, SchedulerEnd::To::group, 42}),
     [](const auto& test) { return test.param.name; });
 
-TEST_F(RunNotice, BySigtermToEveryProcess) {
-  // As a scheduler does that kills by process tree: the launcher gets it as well.
-  const auto run = start_and_wait({.steps = kEndless});
-  ASSERT_TRUE(run->wait_for_ranks(60s));
-  for (const pid_t pid : run->descendants()) {
-    ::kill(pid, SIGTERM);
-  }
-  run->send(SIGTERM);
-  expect_saved(*run);
-}
-
 TEST_F(RunNotice, RepeatedSignalsDoNoHarm) {
   const auto run = start_and_wait({.steps = kEndless, .step_ms = 200});
   for (int i = 0; i < 5; ++i) {
@@ -230,13 +217,6 @@ TEST_F(RunNotice, BeforeTheLauncherHasStartedTheRanks) {
   run->send(SIGTERM);
   expect_saved(*run);
   EXPECT_THAT(run->events("request").front()["text"].get<std::string>(), HasSubstr("kept until the ranks are ready"));
-}
-
-TEST_F(RunNotice, WhileARankHasNoHandlerYet) {
-  const auto run = start({.steps = kEndless, .faults = {"late=2000"}});
-  ASSERT_TRUE(run->wait_for_ranks(60s)) << run->all_output();
-  run->send(SIGTERM);
-  expect_saved(*run);
 }
 
 TEST_F(RunNotice, InTheMiddleOfALongStep) {
@@ -453,13 +433,6 @@ class RunRestart : public RunTest {
     const auto found = run.events(event);
     return found.empty() ? "no event " + event : found.back()["text"].get<std::string>();
   }
-
-  /// Runs the simulation to its end, which is failure.
-  void expect_given_up(const Simulation& simulation, int code, const std::string& words) const {
-    const auto run = start(simulation);
-    expect_end(*run, code);
-    EXPECT_THAT(last_text(*run, "give_up"), HasSubstr(words)) << run->all_output();
-  }
 };
 
 TEST_F(RunRestart, WithoutRestartsACrashGivesTheLaunchersCode) {
@@ -557,16 +530,11 @@ TEST_F(RunRestart, NoticeDuringTheBackOffEndsIt) {
   EXPECT_EQ(run->events("start").size(), 1U);
 }
 
-TEST_F(RunRestart, GivesUpOnACrashLoop) {
-  expect_given_up({.step_ms = 1,
-                   .faults = {"always_die_at=15", "save_every=10"},
-                   .options = {"--restarts", "50", "--backoff", "10ms"}},
-                  128 + SIGKILL, "crash loop");
-}
-
 TEST_F(RunRestart, GivesUpWhenTheBudgetIsUsed) {
-  expect_given_up({.step_ms = 1, .faults = {"always_die_at=5"}, .options = {"--restarts", "1", "--backoff", "10ms"}},
-                  128 + SIGKILL, "all 1 restarts are used");
+  const auto run =
+      start({.step_ms = 1, .faults = {"always_die_at=5"}, .options = {"--restarts", "1", "--backoff", "10ms"}});
+  expect_end(*run, 128 + SIGKILL);
+  EXPECT_THAT(last_text(*run, "give_up"), HasSubstr("all 1 restarts are used")) << run->all_output();
 }
 
 TEST_F(RunRestart, ErrorOfTheProgramIsNamedAndKeepsItsCode) {
@@ -701,7 +669,6 @@ TEST_F(RunCode, ArgumentsReachTheProgramAsTheyAre) {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
-using ::testing::Not;
 
 class RunDirectoryOption : public RunTest {
  protected:
@@ -883,13 +850,6 @@ TEST_F(RunOnNodes, SigtermToEveryProcessOfTheJobSaves) {
   run->send(SIGTERM);
   expect_saved(*run);
   expect_same_end({.steps = run->events("exit").back()["run_calls"].get<int>() + 10});
-}
-
-TEST_F(RunOnNodes, NoticeBeforeTheRanksAreReady) {
-  const auto run = start_on_nodes({.steps = kEndless, .faults = {"late=1000"}});
-  ASSERT_TRUE(run->wait_for_event("start"));
-  run->send(SIGTERM);
-  expect_saved(*run);
 }
 
 TEST_F(RunOnNodes, CutCableEndsTheRunInBoundedTime) {

@@ -11,7 +11,6 @@
 #include <array>
 #include <bit>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>

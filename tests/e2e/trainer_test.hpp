@@ -6,7 +6,6 @@
 /// with the same training left alone.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <chrono>

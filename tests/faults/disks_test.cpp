@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -17,7 +16,6 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <random>
 #include <regex>
 #include <sstream>
@@ -29,6 +27,7 @@
 
 #include "faults/injector/faulty_calls.hpp"
 #include "faults/lives.hpp"
+#include "faults/valid_checkpoints.hpp"
 #include "storage/read/inspect_file.hpp"
 #include "support/process.hpp"
 #include "support/run_directory.hpp"
@@ -323,12 +322,7 @@ class NoSpace : public testing::Test {
 
   void expect_checkpoints(const std::vector<std::uint64_t>& numbers) const {
     EXPECT_FALSE(fs::exists(run_ / ".chieftemp"));
-    std::vector<std::uint64_t> found;
-    for (const auto& [number, file] : checkpoints_in(run_)) {
-      found.push_back(number);
-      EXPECT_TRUE(storage::verify_file(file).empty()) << file;
-    }
-    EXPECT_EQ(found, numbers);
+    EXPECT_EQ(expect_valid_checkpoints(run_), numbers);
   }
 
   std::string why_not_;
@@ -414,9 +408,7 @@ TEST_F(NoSpace, PeriodicSavesFailAndTheRunContinues) {
   EXPECT_TRUE(checkpoints.contains(20));
   EXPECT_TRUE(checkpoints.contains(380)) << "there was room again\n" << job.err();
   EXPECT_LT(checkpoints.size(), 20U) << "of 20 to 380, and that of finish()";
-  for (const auto& [number, file] : checkpoints) {
-    EXPECT_TRUE(storage::verify_file(file).empty()) << file;
-  }
+  expect_valid_checkpoints(run_);
 }
 
 TEST_F(NoSpace, OutOfInodes) {
@@ -482,23 +474,6 @@ TEST_F(ReadOnly, InMidWrite) {
     mounted_->again();
   }
   lives.expect_same_end();
-}
-
-TEST_F(NoSpace, TheDirectoryVanishes) {
-  const TemporaryDirectory temporary("/var/tmp");
-  run_ = temporary / "run";
-  {
-    ByOrder job(run_);
-    EXPECT_EQ(job("save 1"), "done");
-    fs::remove_all(run_);
-    EXPECT_THAT(job("save 2"), AllOf(StartsWith("error io"), HasSubstr("was removed or replaced while in use")));
-    fs::create_directory(run_);
-    EXPECT_THAT(job("save 3"), HasSubstr("was removed or replaced while in use"));
-    EXPECT_EQ(job("quit"), "done");
-  }
-  ByOrder next(run_);
-  EXPECT_EQ(next("save 1"), "done");
-  expect_checkpoints({1});
 }
 
 TEST_F(NoSpace, TheDirectoryVanishesInMidWrite) {

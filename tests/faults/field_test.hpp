@@ -5,7 +5,6 @@
 /// What the tests have in common that disturb a field (programs/field.cpp).
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <chrono>
@@ -14,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/read/inspect_file.hpp"
+#include "faults/valid_checkpoints.hpp"
 #include "support/process.hpp"
 #include "support/run_directory.hpp"
 
@@ -65,15 +64,7 @@ class FieldTest : public testing::Test {
   }
 
   /// Every checkpoint is valid; returns how many there are.
-  int expect_sound_checkpoints() const {
-    const auto all = checkpoints_in(checkpoints());
-    for (const auto& [number, file] : all) {
-      for (const storage::Corruption& corruption : storage::verify_file(file)) {
-        ADD_FAILURE() << file << ": " << corruption.problem;
-      }
-    }
-    return static_cast<int>(all.size());
-  }
+  int expect_sound_checkpoints() const { return static_cast<int>(expect_valid_checkpoints(checkpoints()).size()); }
 
   [[nodiscard]] std::vector<nlohmann::json> events(const std::string& name) const {
     return events_of(read_text(checkpoints() / "events.jsonl"), name);

@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "faults/valid_checkpoints.hpp"
 #include "manager/node_directory.hpp"
-#include "storage/read/inspect_file.hpp"
 #include "support/run_directory.hpp"
 
 namespace reprieve::test {
@@ -221,11 +221,7 @@ void expect_nothing_lost(const fs::path& directory) {
     EXPECT_NE(name, "passed_over") << event;
   }
   EXPECT_GT(committed, 0U);
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    if (entry.path().extension() == ".h5") {
-      EXPECT_EQ(storage::verify_file(entry.path()).size(), 0U) << entry.path();
-    }
-  }
+  expect_valid_checkpoints(directory);
 }
 
 }  // namespace reprieve::test

@@ -2,7 +2,6 @@
 // What other users of the machine can do with a run: read nothing, unless its user lets them; put no link into its way;
 // start nothing by a name. apps/guide/security.md names what is promised; every claim there has a test here.
 
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>

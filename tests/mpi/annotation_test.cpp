@@ -11,8 +11,6 @@ namespace {
 
 using test::world_rank;
 using test::world_size;
-using testing::AllOf;
-using testing::HasSubstr;
 
 class Annotated : public StorageTest, public testing::WithParamInterface<WriterKind> {
  protected:
@@ -103,24 +101,20 @@ SeenError error_of_start(Checkpoint& checkpoint, const std::filesystem::path& di
 TEST_P(AnnotatedHandler, RanksThatSayDifferentThingsAreToldWhenItIsMade) {
   REPRIEVE_NEEDS_RANKS(2);
   checkpoint.annotate("time", {.units = world_rank() == 0 ? "s" : "min"});
-  const SeenError error = error_of_start(checkpoint, directory / "run");
-  EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("variable 'time': rank 1 annotated it with units 'min'"),
-                                   HasSubstr("rank 0 with units 's'")));
+  EXPECT_THAT(
+      error_of_start(checkpoint, directory / "run"),
+      is_error(ErrorCode::mismatch, "variable 'time': rank 1 annotated it with units 'min'", "rank 0 with units 's'"));
 }
 
 TEST_P(AnnotatedHandler, AWrongNumberOfDimensionsIsToldWhenItIsMade) {
   checkpoint.annotate("list", {.dims = {"item", "xyz"}});
-  const SeenError error = error_of_start(checkpoint, directory / "run");
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, HasSubstr("'list': 2 names of dimensions were given, but it has 1 dimensions"));
+  EXPECT_THAT(error_of_start(checkpoint, directory / "run"),
+              is_error(ErrorCode::usage, "'list': 2 names of dimensions were given, but it has 1 dimensions"));
 }
 
 TEST_P(AnnotatedHandler, TextsThatAreNotUtf8AreToldWhenItIsMade) {
   checkpoint.annotate("list", {.description = "caf\xE9"});
-  const SeenError error = error_of_start(checkpoint, directory / "run");
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, HasSubstr("'list': the description"));
+  EXPECT_THAT(error_of_start(checkpoint, directory / "run"), is_error(ErrorCode::usage, "'list': the description"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Writers, AnnotatedHandler, testing::Values(WriterKind::direct),

@@ -315,10 +315,10 @@ pid_t suspend(std::chrono::milliseconds until, std::chrono::milliseconds time) {
 
 TEST_F(CommunicatorTest, TheTimeOfASuspendedJobIsNoTimeOfWaiting) {
   REPRIEVE_NEEDS_RANKS(2);
-  comm.set_timeout(3s);
-  const pid_t child = suspend(500ms, 5s);
+  comm.set_timeout(2s);
+  const pid_t child = suspend(300ms, 2500ms);
   if (comm.rank() == comm.size() - 1) {
-    std::this_thread::sleep_for(1s);  // the others wait when the job is stopped
+    std::this_thread::sleep_for(600ms);  // the others wait when the job is stopped
   }
   EXPECT_NO_THROW(comm.barrier("meeting"));
   EXPECT_EQ(::waitpid(child, nullptr, 0), child);
@@ -363,7 +363,7 @@ TEST(Communicator, RanksThatNeverOpenItAreNamed) {
       MPI_Barrier(MPI_COMM_WORLD);  // until all others have given up
     }
     try {
-      const Communicator comm(parent, 1s);
+      const Communicator comm(parent, 500ms);
       ADD_FAILURE() << "nothing was thrown";
     } catch (const UnresponsiveError& error) {
       const std::string message = error.what();
@@ -393,21 +393,13 @@ class CommonBytesTest : public testing::Test {
     const auto fill = [&](std::span<std::byte> bytes) {
       EXPECT_EQ(comm_.rank(), root);
       EXPECT_EQ(bytes.size(), size);
-      std::ranges::copy(pattern(size, root), bytes.begin());
+      std::ranges::copy(pattern(root, size), bytes.begin());
     };
     return comm_.broadcast_common(size, fill, root, "test");
   }
 
-  static Bytes pattern(std::size_t size, int root) {
-    Bytes bytes(size);
-    for (std::size_t i = 0; i < size; ++i) {
-      bytes[i] = static_cast<std::byte>(static_cast<std::size_t>(root) * 31 + i % 251);
-    }
-    return bytes;
-  }
-
   static bool is_pattern(const CommonBytes& common, std::size_t size, int root) {
-    return std::ranges::equal(common.bytes, pattern(size, root));
+    return std::ranges::equal(common.bytes, pattern(root, size));
   }
 
   /// Ranks that answer for memory of their own.
@@ -479,7 +471,7 @@ TEST_F(CommonBytesTest, StayWhenTheCommunicatorAndOtherRanksCopiesAreGone) {
   {
     Communicator comm(MPI_COMM_WORLD, 20s);
     comm.set_sharing({1, true});
-    const auto fill = [](std::span<std::byte> bytes) { std::ranges::copy(pattern(kBytes, 0), bytes.begin()); };
+    const auto fill = [](std::span<std::byte> bytes) { std::ranges::copy(pattern(0, kBytes), bytes.begin()); };
     common = comm.broadcast_common(kBytes, fill, 0, "test");
   }
   if (world_rank() == 0) {

@@ -92,22 +92,6 @@ TEST_F(MpiRounds, AllRanksCheckAtTheSameBoundaries) {
   expect_equal_on_all_ranks(rank.checked_at);
 }
 
-TEST_F(MpiRounds, TheThreadsRestTogetherAndContinue) {
-  ThreadedRank rank;
-  for (int part = 0; part < 30; ++part) {
-    rank.agreement().at_boundary();
-    if (part % world_size() == world_rank()) {
-      rank.rounds().request();
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    rank.rounds().rest(20s);
-    MPI_Barrier(MPI_COMM_WORLD);
-    rank.rounds().resume();
-  }
-  rank.end();
-  expect_equal_on_all_ranks(rank.checked_at);
-}
-
 /// A thread that ends alone in the middle of what it does leaves nothing behind that a later agreement meets.
 TEST_F(MpiRounds, AnAbandonedThreadDisturbsNobody) {
   for (int round = 0; round < 5; ++round) {

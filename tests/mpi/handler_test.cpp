@@ -147,9 +147,7 @@ TEST_F(Handler, RanksThatMakeDifferentNumbersOfCallsGetAnError) {
     program.handler.reset();  // logs the error of the others
     return;
   }
-  const SeenError error = error_of([&] { program.run(100'000); });
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, HasSubstr("different numbers of calls"));
+  EXPECT_THAT(error_of([&] { program.run(100'000); }), is_error(ErrorCode::usage, "different numbers of calls"));
 }
 
 TEST_F(Handler, RunsThatAreAllPreemptedLeaveOneCheckpointTooManyAtMost) {
@@ -195,15 +193,15 @@ TEST_F(Handler, ACheckpointIsSavedOnRequestOfOneRank) {
 }
 
 TEST_F(Handler, PeriodicSavesByTime) {
-  program.config.save_every = 200ms;
+  program.config.save_every = 100ms;
   program.start();
-  std::optional<CheckpointInfo> saved;
-  for (int step = 20; step < 200'000 && !saved; step += 20) {
+  std::vector<CheckpointInfo> saved;
+  for (int step = 20; step < 200'000 && saved.size() < 2; step += 20) {
     program.run(step);
-    saved = program.handler->manager().latest();
+    saved = program.handler->manager().checkpoints();
   }
-  ASSERT_TRUE(saved);
-  EXPECT_EQ(saved->reason.kind, SaveReason::Kind::periodic);
+  ASSERT_EQ(saved.size(), 2U);
+  EXPECT_EQ(saved[1].reason.kind, SaveReason::Kind::periodic);
 }
 
 TEST_F(Handler, APeriodicSaveAndAPreemptionAtTheSameStepAreOneSave) {
@@ -222,20 +220,6 @@ TEST_F(Handler, APeriodicSaveAndAPreemptionAtTheSameStepAreOneSave) {
   ASSERT_EQ(checkpoints.size(), 1U);
   EXPECT_EQ(checkpoints[0].number, 5U);
   EXPECT_EQ(checkpoints[0].reason.kind, SaveReason::Kind::preemption);
-}
-
-TEST_F(Handler, AGracePeriodGivesTwoCheckpoints) {
-  program.config.grace_period = 6s;  // long beside what a machine with much else to do takes for the first save
-  program.config.grace_margin = 1s;
-  program.step_time = 1ms;
-  program.start();
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_THROW(program.run(100'000, notice_at(20, last_rank())), Preempted);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 60s);
-  const auto checkpoints = program.handler->manager().checkpoints();
-  ASSERT_EQ(checkpoints.size(), 2U);
-  EXPECT_GT(checkpoints[1].number, checkpoints[0].number);
-  EXPECT_EQ(checkpoints[1].number, program.handler->total_run_calls());
 }
 
 TEST_F(Handler, AGracePeriodTooShortForTwoGivesOneCheckpoint) {

@@ -8,7 +8,6 @@
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -132,20 +131,6 @@ TEST_F(ByThreads, AnErrorIsHeardInLongStepsOfUncoupledRanks) {
     EXPECT_LE(steps, 20);
   }
   EXPECT_LT(Clock::now() - start, 10s);
-}
-
-TEST_F(ByThreads, SavesByTheClockAreMade) {
-  program_.config.save_every = 30ms;
-  program_.start();
-  std::set<std::uint64_t> saved;
-  for (int step = 0; step < 100'000 && saved.size() < 2; ++step) {
-    program_.handler->run([&] { program_.step(); });
-    if (const auto& last = program_.handler->last_save()) {
-      saved.insert(last->number);
-    }
-  }
-  program_.handler->finish();
-  EXPECT_EQ(saved.size(), 2U);
 }
 
 /// A first save at once, training, and a second one before the deadline, however long the steps are meanwhile.
@@ -288,24 +273,10 @@ TEST_P(Reaction, FromMillisecondsToLongSteps) {
   EXPECT_LE(steps_until_save(long_step()), by_threads() ? 2U : at_boundaries);
 }
 
-TEST_P(Reaction, FromMicrosecondsToLongSteps) {
-  program_.start();
-  steps(3000, 20us);
-  EXPECT_LE(steps_until_save(long_step()), by_threads() ? 2U : 153U);
-}
-
 TEST_P(Reaction, AfterBeginPhaseTheNextBoundarySaves) {
   program_.start();
   steps(300, 0us);
   program_.handler->begin_phase();
-  EXPECT_LE(steps_until_save(long_step()), by_threads() ? 2U : 0U);
-}
-
-TEST_P(Reaction, BeginPhaseKeepsChecksCloseInThePhase) {
-  program_.start();
-  steps(300, 0us);
-  program_.handler->begin_phase();
-  steps(3, 50ms);
   EXPECT_LE(steps_until_save(long_step()), by_threads() ? 2U : 0U);
 }
 
@@ -319,16 +290,6 @@ TEST_P(Reaction, ANoticeFromBeforeAPhaseIsActedOnAtItsFirstBoundary) {
   program_.handler->begin_phase();
   EXPECT_THROW(steps(1, 0us), Preempted);
   EXPECT_EQ(program_.handler->total_run_calls(), 300U);
-}
-
-TEST_P(Reaction, PhasesThatTakeTurnsAreKnownAfterTheFirstRound) {
-  program_.start();
-  for (int round = 0; round < 3; ++round) {
-    steps(20, 0us);
-    steps(4, 50ms);
-  }
-  steps(20, 0us);
-  EXPECT_LE(steps_until_save(long_step()), 2U);
 }
 
 TEST_F(ReactionAtBoundaries, ANoticeThatWaitsForMoreThanTwoStepsIsToldOf) {

@@ -5,25 +5,17 @@
 
 #include <atomic>
 #include <csignal>
-#include <filesystem>
 #include <stdexcept>
 
 #include "handler_fixture.hpp"
 #include "reprieve/preemption_watcher.hpp"
+#include "support/child.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::size_t threads_of_this_process() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    ++count;
-  }
-  return count;
-}
 
 bool wait_for(const std::atomic<int>& value, int wanted) {
   for (int i = 0; i < 6000 && value != wanted; ++i) {
@@ -52,7 +44,7 @@ TEST_F(WatcherInside, EveryRankKeepsTheNoticeOfOne) {
 
 TEST_F(WatcherInside, MayOutliveItsHandlerAndEndsItsThread) {
   program.start();
-  const std::size_t before = threads_of_this_process();
+  const std::ptrdiff_t before = threads_of_this_process();
   {
     const PreemptionWatcher watcher(*program.handler);
     EXPECT_EQ(threads_of_this_process(), before + 1);

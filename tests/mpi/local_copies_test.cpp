@@ -27,11 +27,6 @@ using testing::HasSubstr;
 
 class LocalCopies : public LocalTest {};
 
-TEST_P(LocalCopies, TheNewestOfThemIsRestoredAfterACrash) {
-  crash_after({1}, {2, 3, 4});
-  expect_restored(4, ".part");
-}
-
 TEST_P(LocalCopies, AreRemovedByAnOrderlyEnd) {
   {
     CheckpointManager manager = open(with_local_copies());

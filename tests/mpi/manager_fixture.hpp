@@ -6,9 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <mpi.h>
-#include <sys/resource.h>
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>

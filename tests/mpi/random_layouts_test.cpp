@@ -195,16 +195,10 @@ std::vector<bool> held_elements(const Extents& shape, const std::vector<PlacedRe
 /// Runs @p operation with a manager on the first @p ranks ranks. Collective.
 void on_manager(int ranks, Checkpoint& checkpoint, const std::filesystem::path& directory,
                 const ManagerOptions& options, const std::function<void(CheckpointManager&)>& operation) {
-  MPI_Comm part = MPI_COMM_NULL;
-  MPI_Comm_split(MPI_COMM_WORLD, world_rank() < ranks ? 0 : MPI_UNDEFINED, 0, &part);
-  if (part != MPI_COMM_NULL) {
-    {
-      CheckpointManager manager(part, checkpoint, directory, options);
-      operation(manager);
-    }
-    MPI_Comm_free(&part);
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
+  on_first_ranks(ranks, [&](MPI_Comm part) {
+    CheckpointManager manager(part, checkpoint, directory, options);
+    operation(manager);
+  });
 }
 
 void save_and_restore(int seed, const std::filesystem::path& directory) {

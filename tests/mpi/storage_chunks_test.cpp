@@ -18,60 +18,11 @@ namespace {
 using test::world_rank;
 using test::world_size;
 
-double expected_at(std::uint64_t x, std::uint64_t y, std::uint64_t z) {
-  return static_cast<double>((x * 1000 + y) * 1000 + z) + 0.25;
-}
-
 /// This rank's box of a field that the ranks cut along the last dimension, in columns, with a ghost layer in memory.
-class Columns {
- public:
-  Columns(Extents shape, int part, int parts) : shape_(std::move(shape)), box_(whole(shape_)) {
-    std::tie(box_.offset[2], box_.extent[2]) = part_of(shape_[2], part, parts);
-    memory_.assign(volume(with_ghosts()), -1);
-  }
-
-  void set() {
-    visit([](double& value, double expected) { value = expected; });
-  }
-  [[nodiscard]] std::size_t wrong() {
-    std::size_t count = 0;
-    visit([&](const double& value, double expected) { count += value == expected ? 0U : 1U; });
-    return count;
-  }
-  void forget() { memory_.assign(memory_.size(), -1); }
-
-  void register_in(Checkpoint& checkpoint, const std::string& name) {
-    const Extents ghost(3, 1);
-    checkpoint.add_distributed(name, memory_.data() + first_interior_index(box_.extent, ghost),
-                               with_ghost_layers(shape_, box_.offset, box_.extent, ghost, sizeof(double)));
-  }
-
- private:
-  [[nodiscard]] Extents with_ghosts() const {
-    Extents extent(box_.extent);
-    for (std::uint64_t& length : extent) {
-      length += 2;
-    }
-    return extent;
-  }
-
-  template <class Visit>
-  void visit(Visit&& at) {
-    const Extents all = with_ghosts();
-    for (std::uint64_t x = 0; x < box_.extent[0]; ++x) {
-      for (std::uint64_t y = 0; y < box_.extent[1]; ++y) {
-        for (std::uint64_t z = 0; z < box_.extent[2]; ++z) {
-          at(memory_[((x + 1) * all[1] + y + 1) * all[2] + z + 1],
-             expected_at(x + box_.offset[0], y + box_.offset[1], z + box_.offset[2]));
-        }
-      }
-    }
-  }
-
-  Extents shape_;
-  Box box_;
-  std::vector<double> memory_;
-};
+GhostedGrid columns_of(const Extents& shape, int part, int parts) {
+  const auto [first, count] = part_of(shape[2], part, parts);
+  return {shape, {0, 0, first}, {shape[0], shape[1], count}, 1};
+}
 
 const Extents kRegular{60, 60, 12 * 12};  // 2, 3, 4, 6, 8 ranks, and others, cut it evenly or with a little padding
 const Extents kIrregular{230, 231, 233};  // boxes of 20 MiB and more, that begin where no grid of chunks does
@@ -99,7 +50,7 @@ class StorageChunks : public StorageTest {
     for (std::uint64_t x = 0; x < shape[0]; ++x) {
       for (std::uint64_t y = 0; y < shape[1]; ++y) {
         for (std::uint64_t z = 0; z < shape[2]; ++z) {
-          wrong += values[at++] == expected_at(x, y, z) ? 0U : 1U;
+          wrong += values[at++] == GhostedGrid::expected({x, y, z}) ? 0U : 1U;
         }
       }
     }
@@ -108,7 +59,7 @@ class StorageChunks : public StorageTest {
 
   void save_columns(const Extents& shape, int parts) {
     on_ranks(parts, [&](cluster::Communicator& comm) {
-      Columns columns(shape, comm.rank(), parts);
+      GhostedGrid columns = columns_of(shape, comm.rank(), parts);
       columns.set();
       Checkpoint checkpoint;
       columns.register_in(checkpoint, "field");
@@ -120,7 +71,7 @@ class StorageChunks : public StorageTest {
 
   void expect_restored(const Extents& shape, int parts) {
     on_ranks(parts, [&](cluster::Communicator& comm) {
-      Columns columns(shape, comm.rank(), parts);
+      GhostedGrid columns = columns_of(shape, comm.rank(), parts);
       Checkpoint checkpoint;
       columns.register_in(checkpoint, "field");
       restore(comm, checkpoint);
@@ -158,7 +109,8 @@ TEST_F(StorageChunks, GoBackToRowsOnOneRank) {
 
 TEST_F(StorageChunks, AreWrittenOverOlderOnesInARecycledFile) {
   REPRIEVE_NEEDS_RANKS(2);
-  Columns columns({60, 61, 145}, world_rank(), world_size());  // with padding, or with chunks that borders cut
+  GhostedGrid columns =
+      columns_of({60, 61, 145}, world_rank(), world_size());  // with padding, or with chunks that borders cut
   Checkpoint checkpoint;
   columns.register_in(checkpoint, "field");
   save(world, checkpoint);
@@ -226,7 +178,7 @@ TEST_F(StorageChunks, OfSmallBlocksAreWrittenEachByItsRank) {
         for (std::uint64_t y = 0; y < box.extent[1]; ++y) {
           for (std::uint64_t z = 0; z < box.extent[2]; ++z) {
             visit(memory[((x + 1) * kPadded + y + 1) * kPadded + z + 1],
-                  expected_at(box.offset[0] + x, box.offset[1] + y, box.offset[2] + z));
+                  GhostedGrid::expected({box.offset[0] + x, box.offset[1] + y, box.offset[2] + z}));
           }
         }
       }
@@ -256,7 +208,7 @@ TEST_F(StorageChunks, OfSmallBlocksAreWrittenEachByItsRank) {
 }
 
 TEST_F(StorageChunks, AreNotMadeForTheWriterThatWorksThroughHdf5) {
-  Columns columns(kRegular, world_rank(), world_size());
+  GhostedGrid columns = columns_of(kRegular, world_rank(), world_size());
   columns.set();
   Checkpoint checkpoint;
   columns.register_in(checkpoint, "field");
@@ -270,7 +222,6 @@ TEST_F(StorageChunks, AreNotMadeForTheWriterThatWorksThroughHdf5) {
 // Arrays of several blocks a rank, which are read in other ways than small ones: from the page cache by a mapping, from
 // the disk some blocks ahead.
 
-using testing::HasSubstr;
 
 enum class From { page_cache, disk };
 
@@ -359,9 +310,8 @@ TEST_P(LargeArrays, CorruptionInThemIsNamed) {
   MPI_Barrier(MPI_COMM_WORLD);
   on_chief([&] { flip(large.file_offset + 1'000'000 * sizeof(double)); });
   prepare();
-  const SeenError error = same_error([&] { restore(world, state_); });
-  EXPECT_EQ(error.code, ErrorCode::corrupt);
-  EXPECT_THAT(error.message, HasSubstr("'large' is corrupt: elements [524288:1048576] written by rank 0"));
+  EXPECT_THAT(same_error([&] { restore(world, state_); }),
+              is_error(ErrorCode::corrupt, "'large' is corrupt: elements [524288:1048576] written by rank 0"));
   prepare();
   on_chief([&] {
     const auto corruption = verify_file(file);

@@ -4,7 +4,6 @@
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/commit_record.hpp"
 #include "storage_fixture.hpp"
-#include "support/small_files.hpp"
 
 namespace reprieve::storage {
 namespace {
@@ -57,9 +56,8 @@ TEST_F(StorageErrors, AFileThatIsReplacedMeanwhileIsNotRead) {
       save(world, state_);
       step_ = -1;
     };
-    const SeenError error = same_error([&] { restore_checkpoint(world, state_.registry(), file, verify, replace); });
-    EXPECT_EQ(error.code, ErrorCode::io);
-    EXPECT_THAT(error.message, HasSubstr("was replaced while it was being restored"));
+    EXPECT_THAT(same_error([&] { restore_checkpoint(world, state_.registry(), file, verify, replace); }),
+                is_error(ErrorCode::io, "was replaced while it was being restored"));
     EXPECT_EQ(step_, -1) << "no variable is touched";
     restore(world, state_);
     EXPECT_EQ(step_, saved);
@@ -71,9 +69,8 @@ TEST_F(StorageErrors, RanksThatRegisteredDifferentVariablesCannotSave) {
   Checkpoint checkpoint;
   std::vector<double> values(world_rank() == 1 ? 4 : 3);
   checkpoint.add_replicated("values", values);
-  const SeenError error = same_error([&] { save(world, checkpoint); });
-  EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, HasSubstr("'values': rank 1 has the shape [4], rank 0 has [3]"));
+  EXPECT_THAT(same_error([&] { save(world, checkpoint); }),
+              is_error(ErrorCode::mismatch, "'values': rank 1 has the shape [4], rank 0 has [3]"));
   const std::uint64_t bytes = save(world, state_);  // the communicator is still usable
   EXPECT_EQ(bytes, index().state_bytes());
 }
@@ -113,17 +110,6 @@ TEST_F(StorageErrors, ADirectoryThatIsNotThereNamesThePath) {
   EXPECT_THAT(error.message, HasSubstr("none.h5"));
 }
 
-/// A limit on the size of files stands for a full disk; the space is asked for before any data are written.
-TEST_F(StorageErrors, AFullDiskIsKnownBeforeTheDataAreWritten) {
-  std::vector<double> large(1 << 20);
-  Checkpoint checkpoint;
-  checkpoint.add_replicated("large", large);
-  const test::SmallFiles full_disk(1 << 20);
-  const SeenError error = same_error([&] { save(world, checkpoint); });
-  EXPECT_EQ(error.code, ErrorCode::no_space);
-  EXPECT_THAT(error.message, HasSubstr("ckpt-7.h5"));
-}
-
 TEST_F(StorageErrors, ARestoreThatDoesNotFitListsEveryDifferenceAndTouchesNothing) {
   save(world, state_);
   double weights = 5;
@@ -157,9 +143,8 @@ TEST_F(StorageErrors, ADifferenceOnOneRankReachesAll) {
   if (world_rank() == 1) {
     other.add_replicated("extra", extra);
   }
-  const SeenError error = restore_error(other);
-  EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, HasSubstr("'extra': registered, but not in the checkpoint (rank 1)"));
+  EXPECT_THAT(restore_error(other),
+              is_error(ErrorCode::mismatch, "'extra': registered, but not in the checkpoint (rank 1)"));
 }
 
 TEST_F(StorageErrors, PerRankValuesNeedARedistributionOnAnotherNumberOfRanks) {
@@ -172,9 +157,7 @@ TEST_F(StorageErrors, PerRankValuesNeedARedistributionOnAnotherNumberOfRanks) {
     other.add_per_rank("mine", mine_);
     GhostedGrid grid({kRows, 9}, {0, 0}, {kRows, 9}, 0);
     grid.register_in(other, "grid");
-    const SeenError error = error_of([&] { restore(comm, other); });
-    EXPECT_EQ(error.code, ErrorCode::mismatch);
-    EXPECT_THAT(error.message, AllOf(HasSubstr("'mine'"), HasSubstr("redistribution")));
+    EXPECT_THAT(error_of([&] { restore(comm, other); }), is_error(ErrorCode::mismatch, "'mine'", "redistribution"));
   });
 }
 
@@ -186,9 +169,7 @@ TEST_F(StorageErrors, CorruptDataAreNamed) {
   on_chief([&] { flip(grid.file_offset + grid.bytes() - 1); });
   const std::string region =
       "elements " + text_of(FileIndex::dataset_box(grid, row)) + " written by rank " + std::to_string(world_size() - 1);
-  const SeenError error = restore_error(state_);
-  EXPECT_EQ(error.code, ErrorCode::corrupt);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("'grid'"), HasSubstr(region)));
+  EXPECT_THAT(restore_error(state_), is_error(ErrorCode::corrupt, "'grid'", region));
   const auto corruption = verify_file(file);
   ASSERT_EQ(corruption.size(), 1U);
   EXPECT_EQ(corruption[0].variable, "grid");
@@ -203,23 +184,6 @@ TEST_F(StorageErrors, ACorruptPerRankValueIsNamed) {
   const StoredVariable mine = *index().find("mine");
   on_chief([&] { flip(mine.file_offset); });
   EXPECT_THAT(restore_error(state_).message, HasSubstr("'mine' is corrupt: elements [0:100] of the value of rank 0"));
-}
-
-/// Every byte of the file is guarded: there is no place for a flipped bit to hide.
-TEST_F(StorageErrors, AFlippedBitAnywhereIsNoticed) {
-  save(world, state_);
-  const std::uint64_t size = std::filesystem::file_size(file);
-  on_chief([&] {
-    std::uint64_t flips = 0;
-    for (std::uint64_t offset = 0; offset < size; offset += 97, ++flips) {
-      const auto bit = std::byte{1} << (flips % 8);
-      flip(offset, bit);
-      ASSERT_FALSE(verify_file(file).empty()) << "byte " << offset;
-      flip(offset, bit);
-    }
-    EXPECT_GT(flips, 100U);
-    EXPECT_TRUE(verify_file(file).empty());
-  });
 }
 
 TEST_F(StorageErrors, ATruncatedOrLongerFileIsNoticed) {
@@ -245,9 +209,7 @@ TEST_F(StorageErrors, AFileThatWasNotCommittedIsNotACheckpoint) {
 
 TEST_F(StorageErrors, AFileOfAnotherKindIsNotACheckpoint) {
   on_chief([&] { std::ofstream(file) << std::string(10'000, 'x'); });
-  const SeenError error = restore_error(state_);
-  EXPECT_EQ(error.code, ErrorCode::corrupt);
-  EXPECT_THAT(error.message, HasSubstr("is not a Reprieve checkpoint, nor any HDF5 file"));
+  EXPECT_THAT(restore_error(state_), is_error(ErrorCode::corrupt, "is not a Reprieve checkpoint, nor any HDF5 file"));
   MPI_Barrier(MPI_COMM_WORLD);
   on_chief([&] { std::ofstream(file) << "\x89HDF\r\n\x1a\n" + std::string(10'000, 'x'); });
   EXPECT_THAT(restore_error(state_).message, HasSubstr("is an HDF5 file, but"));
@@ -263,9 +225,8 @@ TEST_F(StorageErrors, AFutureFormatIsAMismatch) {
     words.back() = xxh3(std::as_bytes(std::span(words)).first(kCommitRecordBytes - 8));
     opened.write_all(std::as_bytes(std::span(words)), 0);
   });
-  const SeenError error = restore_error(state_);
-  EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, HasSubstr("has format version 9; this library reads versions 1 to 2"));
+  EXPECT_THAT(restore_error(state_),
+              is_error(ErrorCode::mismatch, "has format version 9; this library reads versions 1 to 2"));
   EXPECT_FALSE(verify_file(file).empty());
 }
 

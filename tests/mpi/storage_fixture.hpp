@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/communicator.hpp"
@@ -24,15 +24,10 @@ namespace reprieve::storage {
 
 /// Runs @p test on the first @p count ranks, which have a communicator of their own; the others wait.
 inline void on_ranks(int count, const std::function<void(cluster::Communicator&)>& test) {
-  MPI_Comm part = MPI_COMM_NULL;
-  const bool takes_part = test::world_rank() < count;
-  MPI_Comm_split(MPI_COMM_WORLD, takes_part ? 0 : MPI_UNDEFINED, 0, &part);
-  if (takes_part) {
+  test::on_first_ranks(count, [&](MPI_Comm part) {
     cluster::Communicator comm(part, std::chrono::seconds(40));
     test(comm);
-    MPI_Comm_free(&part);
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
+  });
 }
 
 /// The first index and the number of indexes of part @p part of @p parts, as even as possible.
@@ -43,64 +38,83 @@ inline std::pair<std::uint64_t, std::uint64_t> part_of(std::uint64_t length, int
   return {first, length * (p + 1) / n - first};
 }
 
-/// A piece of a 2-D array of doubles with ghost layers, in which every element knows its global index.
+/// A piece of an array of doubles with ghost layers, in which every element knows its global index.
 class GhostedGrid {
  public:
   GhostedGrid(Extents shape, Extents offset, Extents extent, std::uint64_t ghost)
-      : shape_(std::move(shape)),
-        offset_(std::move(offset)),
-        extent_(std::move(extent)),
-        ghost_(ghost),
-        memory_((extent_[0] + 2 * ghost) * (extent_[1] + 2 * ghost), kGhost) {}
+      : shape_(std::move(shape)), offset_(std::move(offset)), extent_(std::move(extent)), ghost_(shape_.size(), ghost) {
+    memory_.assign(volume(padded()), kGhost);
+  }
 
-  static double expected(std::uint64_t row, std::uint64_t column) {
-    return static_cast<double>(row) * 1e4 + static_cast<double>(column) + 0.5;
+  static double expected(const Extents& index) {
+    double value = 0.5;
+    for (const std::uint64_t place : index) {
+      value = value * 1e4 + static_cast<double>(place);
+    }
+    return value;
   }
 
   void set() {
-    visit([](double& value, std::uint64_t row, std::uint64_t column) { value = expected(row, column); });
+    visit([](double& value, double expected) { value = expected; });
   }
 
   void register_in(Checkpoint& checkpoint, const std::string& name) {
-    const Extents ghost(2, ghost_);
-    checkpoint.add_distributed(name, memory_.data() + first_interior_index(extent_, ghost),
-                               with_ghost_layers(shape_, offset_, extent_, ghost, sizeof(double)));
+    checkpoint.add_distributed(name, memory_.data() + first_interior_index(extent_, ghost_),
+                               with_ghost_layers(shape_, offset_, extent_, ghost_, sizeof(double)));
   }
 
-  /// Elements that differ from what they should be, ghost layers included.
+  /// Elements that differ from what they should be, ghost layers included. Forgets them all.
   [[nodiscard]] std::size_t wrong() {
     std::size_t count = 0;
-    visit([&](double& value, std::uint64_t row, std::uint64_t column) {
-      count += value == expected(row, column) ? 0U : 1U;
+    visit([&](double& value, double expected) {
+      count += value == expected ? 0U : 1U;
       value = kGhost;
     });
-    for (const double value : memory_) {
-      count += value == kGhost ? 0U : 1U;
+    for (double& value : memory_) {
+      count += std::exchange(value, kGhost) == kGhost ? 0U : 1U;
     }
     return count;
   }
+  void forget() { memory_.assign(memory_.size(), kGhost); }
 
  private:
   static constexpr double kGhost = -1;
 
+  [[nodiscard]] Extents padded() const {
+    Extents all(extent_);
+    for (std::size_t d = 0; d < all.size(); ++d) {
+      all[d] += 2 * ghost_[d];
+    }
+    return all;
+  }
+
   template <class Visit>
   void visit(Visit&& at) {
-    const std::uint64_t width = extent_[1] + 2 * ghost_;
-    for (std::uint64_t row = 0; row < extent_[0]; ++row) {
-      for (std::uint64_t column = 0; column < extent_[1]; ++column) {
-        at(memory_[(row + ghost_) * width + column + ghost_], offset_[0] + row, offset_[1] + column);
-      }
+    if (volume(extent_) == 0) {
+      return;
     }
+    const Extents all = padded();
+    Extents index(extent_.size(), 0);
+    do {
+      std::uint64_t place = 0;
+      Extents global(offset_);
+      for (std::size_t d = 0; d < index.size(); ++d) {
+        place = place * all[d] + index[d] + ghost_[d];
+        global[d] += index[d];
+      }
+      at(memory_[place], expected(global));
+    } while (state::next_index(index, extent_, index.size()));
   }
 
   Extents shape_;
   Extents offset_;
   Extents extent_;
-  std::uint64_t ghost_;
+  Extents ghost_;
   std::vector<double> memory_;
 };
 
 using test::error_of;
+using test::is_error;
 using test::SeenError;
 inline SeenError same_error(const std::function<void()>& call) { return test::same_error_on_all_ranks(call); }
 

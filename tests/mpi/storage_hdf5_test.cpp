@@ -5,7 +5,6 @@
 
 #include <array>
 #include <complex>
-#include <cstring>
 
 #include "reprieve/version.hpp"
 #include "storage_fixture.hpp"

@@ -5,7 +5,6 @@
 #include <complex>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <random>
 #include <set>
 
@@ -225,30 +224,6 @@ TEST_F(Storage, WritersLeaveTheSameBytes) {
   EXPECT_TRUE(data_bytes(file) == direct);
 }
 
-TEST_F(Storage, RestoresOnAnyNumberOfRanks) {
-  const Extents shape{61, 47};
-  for (int savers = 1; savers <= world_size(); ++savers) {
-    on_ranks(savers, [&](cluster::Communicator& comm) {
-      const auto [first, count] = part_of(shape[0], comm.rank(), comm.size());
-      GhostedGrid grid(shape, {first, 0}, {count, shape[1]}, 1);
-      Checkpoint checkpoint;
-      grid.register_in(checkpoint, "grid");
-      grid.set();
-      save(comm, checkpoint);
-    });
-    for (int restorers = 1; restorers <= world_size(); ++restorers) {
-      on_ranks(restorers, [&](cluster::Communicator& comm) {
-        const auto [first, count] = part_of(shape[1], comm.rank(), comm.size());  // the other dimension
-        GhostedGrid grid(shape, {0, first}, {shape[0], count}, 3);
-        Checkpoint checkpoint;
-        grid.register_in(checkpoint, "grid");
-        restore(comm, checkpoint);
-        EXPECT_EQ(grid.wrong(), 0U) << savers << " to " << restorers;
-      });
-    }
-  }
-}
-
 TEST_F(Storage, HandsPerRankValuesToTheRedistribution) {
   REPRIEVE_NEEDS_RANKS(2);
   using Values = std::vector<int>;
@@ -280,34 +255,6 @@ TEST_F(Storage, HandsPerRankValuesToTheRedistribution) {
     }
     EXPECT_EQ(values, expected);
   });
-}
-
-/// Every rank holds every n-th row as a box of its own, in memory that runs backwards.
-TEST_F(Storage, TakesManyBoxesAndAnyStrides) {
-  const auto size = static_cast<std::uint64_t>(world_size());
-  const auto rank = static_cast<std::uint64_t>(world_rank());
-  constexpr std::uint64_t kRowsEach = 5;
-  constexpr std::uint64_t kColumns = 6;
-  std::vector<int> memory(kRowsEach * kColumns);
-  Checkpoint checkpoint;
-  checkpoint.add_distributed("rows", [&] {
-    DistributedArray array{element_type_of<int>(), {size * kRowsEach, kColumns}, {}};
-    for (std::uint64_t i = 0; i < kRowsEach; ++i) {
-      auto* const last = reinterpret_cast<std::byte*>(&memory[i * kColumns + kColumns - 1]);
-      array.boxes.push_back({last, {i * size + rank, 0}, {1, kColumns}, {0, -std::ptrdiff_t{sizeof(int)}}});
-    }
-    return array;
-  });
-  std::iota(memory.begin(), memory.end(), static_cast<int>(rank * 1000));
-  const std::vector<int> expected = memory;
-  save(world, checkpoint);
-  std::fill(memory.begin(), memory.end(), 0);
-  restore(world, checkpoint);
-  EXPECT_EQ(memory, expected);
-  const auto bytes = read_variable(file, "rows");
-  std::vector<int> stored(bytes.size() / sizeof(int));
-  std::memcpy(stored.data(), bytes.data(), bytes.size());
-  EXPECT_EQ(stored[(2 * size + rank) * kColumns], static_cast<int>(rank * 1000 + 2 * kColumns + kColumns - 1));
 }
 
 /// Boxes of 7 x 7 x 7 elements, too small for chunks of the file, shared out at random; some are nobody's. Beside them
@@ -367,23 +314,6 @@ TEST_F(Storage, BringsScatteredPiecesTogether) {
   EXPECT_EQ(wrong, 0U);
 }
 
-TEST_F(Storage, ElementsThatNoRankHoldsAreZero) {
-  const auto size = static_cast<std::uint64_t>(world_size());
-  const auto rank = static_cast<std::uint64_t>(world_rank());
-  std::vector<int> mine{1 + world_rank()};
-  Checkpoint checkpoint;
-  checkpoint.add_distributed("sparse", mine.data(), {{2 * size}, {2 * rank}, {1}});
-  save(world, checkpoint);
-  std::vector<int> whole(2 * size, -1);
-  Checkpoint restored;
-  restored.add_distributed("sparse", whole.data(), {{2 * size}, {0}, {2 * size}});
-  restore(world, restored);
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    EXPECT_EQ(whole[i], i % 2 == 0 ? static_cast<int>(i / 2) + 1 : 0);
-  }
-  EXPECT_EQ(read_variable(file, "sparse").size(), whole.size() * sizeof(int));
-}
-
 /// A file without any box says how many dimensions a box would have.
 TEST_F(Storage, AnArrayOfWhichNoRankHoldsAnythingComesBack) {
   double nothing = 1;
@@ -395,17 +325,6 @@ TEST_F(Storage, AnArrayOfWhichNoRankHoldsAnythingComesBack) {
   restored.add_distributed("sparse", whole.data(), {{4, 3, 2}, {0, 0, 0}, {4, 3, 2}});
   restore(world, restored);
   EXPECT_EQ(whole, std::vector<double>(24, 0.0));
-}
-
-TEST_F(Storage, RanksMayHoldNothing) {
-  std::vector<double> values{1, 2, 3};
-  Checkpoint checkpoint;
-  const bool holds = world_rank() == world_size() - 1;
-  checkpoint.add_distributed("values", values.data(), {{3}, {holds ? 0U : 3U}, {holds ? 3U : 0U}});
-  save(world, checkpoint);
-  values = {0, 0, 0};
-  restore(world, checkpoint);
-  EXPECT_EQ(values, holds ? (std::vector<double>{1, 2, 3}) : std::vector<double>(3, 0));
 }
 
 TEST_F(Storage, ToolsReadWithoutTheOthers) {

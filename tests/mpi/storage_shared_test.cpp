@@ -174,13 +174,6 @@ TEST_F(SharedElements, SmallPiecesThatAreExchanged) {
   EXPECT_EQ(restored(world, cells, {test::world_size(), 1, false}).not_of_owner(split), 0U);
 }
 
-TEST_F(SharedElements, OneRankWithAnotherBoxMakesItAnotherSplit) {
-  REPRIEVE_NEEDS_RANKS(2);
-  const Split split{test::world_size(), 1, false};
-  save_nodes(world, kCells, split);
-  EXPECT_EQ(restored(world, kCells, {test::world_size(), 1, true}).not_of_owner(split), 0U);
-}
-
 TEST_F(SharedElements, AProgramThatSharesNothingGetsTheValuesOfTheOwner) {
   const Split split{test::world_size(), 1, false};
   save_nodes(world, kCells, split);

@@ -75,13 +75,6 @@ class Others(Case):
     def test_single_elements_are_no_wider_items(self):
         self.check_width((6,), (1, 3))
 
-    def test_no_function_is_a_mismatch(self):
-        if SIZE == 1:
-            self.skipTest("needs 2 ranks")
-        self.save_on(SIZE - 1, lambda rank, size: {"n": reprieve.per_rank(rank)})
-        with self.assertRaisesRegex(reprieve.MismatchError, "'n'"):
-            self.handler({"n": reprieve.per_rank(0)})
-
     def test_older_versions_of_the_program(self):
         self.save({"nu": 0.5, "celsius": np.array([20.0]), "old": {"x": 1, "y": 2}})
         kelvin = np.zeros(1)

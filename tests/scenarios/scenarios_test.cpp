@@ -3,7 +3,6 @@
 // worker and a random moment, several times.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <cstdlib>

@@ -2,7 +2,6 @@
 // The private Slurm itself: what the other tests with Slurm rest on.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <iostream>

@@ -14,8 +14,6 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <climits>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <iterator>

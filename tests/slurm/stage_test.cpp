@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <barrier>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <iostream>
@@ -298,7 +297,6 @@ REPRIEVE_STAGE_TEST(OneNodeKnows, ByCommand);
 
 // Who decides on a requeue, and whether it happens: the job's own request, the user, the site's configuration.
 
-using std::chrono::seconds;
 
 constexpr int kRanks = 2;
 const Training kUsual;

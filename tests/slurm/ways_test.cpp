@@ -2,7 +2,6 @@
 // Which way to start a program survives which end of its job: the table of slurm/README.md, one job for each cell.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <future>
 #include <set>

@@ -5,7 +5,6 @@
 /// The metadata servers of GCE, AWS and Azure in one, as their published interfaces describe them: each refuses
 /// requests without the headers that it wants.
 
-#include <map>
 #include <mutex>
 #include <optional>
 #include <set>

@@ -5,7 +5,6 @@
 /// What tests under mpirun have in common. `mpi_main.cpp` runs them.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <mpi.h>
 
 #include <array>
@@ -14,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 
 #include "reprieve/error.hpp"
@@ -66,12 +66,34 @@ inline void on_chief(const std::function<void()>& action) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/// Runs @p action on the first @p count ranks, which have a communicator of their own; the others wait.
+inline void on_first_ranks(int count, const std::function<void(MPI_Comm)>& action) {
+  MPI_Comm part = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, world_rank() < count ? 0 : MPI_UNDEFINED, 0, &part);
+  if (part != MPI_COMM_NULL) {
+    action(part);
+    MPI_Comm_free(&part);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /// An error as all ranks must see it; its type is told by its code.
 struct SeenError {
   ErrorCode code = ErrorCode::internal;
   int origin_rank = -1;
   std::string message;
 };
+
+inline void PrintTo(const SeenError& error, std::ostream* out) {
+  *out << to_string(error.code) << " of rank " << error.origin_rank << ": " << error.message;
+}
+
+/// Matches an error of that code whose message has all these words.
+template <class... Words>
+auto is_error(ErrorCode code, const Words&... words) {
+  return testing::AllOf(testing::Field("code", &SeenError::code, code),
+                        testing::Field("message", &SeenError::message, testing::HasSubstr(words))...);
+}
 
 /// The error that @p call throws on this rank.
 inline SeenError error_of(const std::function<void()>& call) {

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <sstream>

@@ -4,7 +4,6 @@
 /// @file
 /// What ranks saved of a per-rank variable, without a file.
 
-#include <cstring>
 #include <map>
 #include <string>
 #include <utility>

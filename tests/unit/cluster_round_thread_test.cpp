@@ -227,31 +227,6 @@ TEST_P(RoundSizes, AllRanksActAtTheSameBoundaries) {
   }
 }
 
-/// A rank that is ahead waits in a collective call of the program for one that is behind: nobody may be held for a rank
-/// that is not there.
-TEST_P(RoundSizes, RanksThatMeetAtEveryTenthStepDoNotDeadlock) {
-  RoundWorld world(GetParam());
-  std::barrier<> meeting(GetParam());
-  world.run([&](std::size_t rank, RoundRank& self) {
-    std::mt19937 random(static_cast<unsigned>(rank) + 1);
-    for (int step = 1; step <= 500; ++step) {
-      self.boundary();
-      if (random() % 60 == 0) {
-        self.notice = true;
-      }
-      std::this_thread::sleep_for(std::chrono::microseconds(random() % (200 * (rank + 1))));
-      if (step % 10 == 0) {
-        meeting.arrive_and_wait();
-      }
-    }
-    self.end();
-  });
-  EXPECT_THAT(world.errors(), testing::IsEmpty());
-  for (const auto& rank : world.ranks) {
-    EXPECT_EQ(rank->acted_at, world.ranks[0]->acted_at);
-  }
-}
-
 /// Nobody comes to a boundary before all know it.
 TEST_P(RoundSizes, AllKnowOfANoticeInWhateverStepTheyAre) {
   RoundWorld world(GetParam());
@@ -481,27 +456,6 @@ TEST(Rounds, AThreadThatRestsUsesNothingAndEndsAlone) {
   EXPECT_EQ(world.rounds.begun(), rounds);
   world.ranks[0]->rounds().abandon();
   EXPECT_TRUE(world.ranks[0]->channel().left);
-}
-
-/// The main thread does not continue as if nothing had been: it throws at the boundary at which it is held.
-TEST(Rounds, AMissingRankIsAnErrorAfterTheLimit) {
-  RoundWorld world(2, {1ms, 50ms});
-  world.ranks[1]->rounds().abandon();
-  RoundRank& self = *world.ranks[0];
-  std::thread peer([&] { world.reductions.post(0, encode(Contribution{.index = 1}, 1, 2)); });
-  self.boundary();
-  peer.join();
-  self.rounds().request();
-  try {
-    for (;;) {
-      self.boundary();
-      std::this_thread::sleep_for(1ms);
-    }
-  } catch (const UnresponsiveError& error) {
-    EXPECT_EQ(error.missing_ranks(), std::vector<int>{1});
-  }
-  EXPECT_TRUE(self.rounds().broken());
-  EXPECT_THROW(self.boundary(), UnresponsiveError) << "nor at the next one";
 }
 
 TEST(Rounds, AnAbandonedThreadHoldsNoBoundaryForever) {

@@ -410,19 +410,6 @@ TEST(StepAgreement, OfTwoFailuresAllRanksHearTheSameOne) {
   }
 }
 
-TEST(StepAgreement, RanksThatMakeTheSameNumberOfBoundariesClose) {
-  std::vector<SimulatedRank> ranks(3);
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    ranks[i].step = [i](BoundaryIndex) { std::this_thread::sleep_for(std::chrono::microseconds(50 * i)); };
-    ranks[i].last_boundary = 200;
-  }
-  run_all(ranks);
-  for (const auto& rank : ranks) {
-    EXPECT_EQ(rank.error, "");
-    EXPECT_TRUE(rank.closed);
-  }
-}
-
 TEST(StepAgreement, AMissingRankIsAnErrorAfterTheLimit) {
   SharedReductions shared(2);
   ThreadChannel channel(shared);
@@ -652,15 +639,6 @@ TEST(Reaction, PhasesThatTakeTurnsAreWithinThreeBoundariesAfterTheFirstRound) {
   expect_close_rounds(2'000, 10us, 5, 200ms);
   expect_close_rounds(200, 1ms, 10, 1s);
   expect_close_rounds(500, 100us, 3, 1s);
-}
-
-TEST(Reaction, ManyRanksAreNoSlower) {
-  for (BoundaryIndex change = 1'000; change < 1'024; ++change) {
-    Story story;
-    story.length = [=](BoundaryIndex index) { return index < change ? nanoseconds(10us) : nanoseconds(1s); };
-    story.event_at = change;
-    EXPECT_LE(told(story, 7)[0].acted_at - change, 24);
-  }
 }
 
 TEST(Reaction, ChecksTakeOnePercentOfStepsOfAnyConstantLength) {

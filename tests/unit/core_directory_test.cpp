@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,7 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iostream>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -24,6 +22,7 @@
 #include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "support/child.hpp"
 #include "support/closed_descriptors.hpp"
 #include "support/error_text.hpp"
 #include "support/other_user.hpp"
@@ -245,25 +244,15 @@ class Umask : public testing::TestWithParam<mode_t> {
  protected:
   /// Runs @p action under the umask in a child, as root for a user whom rights bind.
   static void run(const std::function<void()>& action) {
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    EXPECT_TRUE(test::in_child([&] {
       constexpr uid_t kNobody = 65534;
       if (::geteuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) != 0) {
-        ::_exit(2);
+        return false;
       }
       ::umask(GetParam());
-      try {
-        action();
-        ::_exit(0);
-      } catch (const std::exception& error) {
-        std::cerr << error.what() << std::endl;
-        ::_exit(1);
-      }
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+      action();
+      return true;
+    }));
   }
 
   Umask() { ::chmod(directory_.path().c_str(), 0777); }

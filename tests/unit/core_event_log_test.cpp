@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>

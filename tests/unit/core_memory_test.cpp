@@ -6,8 +6,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,26 +13,18 @@
 
 #include "core/memory.hpp"
 #include "core/threads.hpp"
+#include "support/child.hpp"
 
 namespace reprieve::core {
 namespace {
+
+using test::in_child;
 
 constexpr std::size_t kBytes = 100'000;
 
 bool holds(const std::optional<SharedMemory>& memory, std::byte value) {
   return memory && memory->bytes().size() == kBytes &&
          std::ranges::all_of(memory->bytes(), [&](std::byte byte) { return byte == value; });
-}
-
-/// What @p question says in a child that is forked.
-template <class Question>
-bool in_child(Question&& question) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::_exit(question() ? 0 : 1);
-  }
-  int status = -1;
-  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 TEST(SharedMemory, IsSeenByAnotherProcess) {
@@ -87,7 +77,6 @@ using namespace std::chrono_literals;
 constexpr auto kLimit = std::chrono::milliseconds(60'000);
 
 TEST(RunningTime, LeavesOutTheGapsOfASuspendedProcess) {
-  using namespace std::chrono_literals;
   const RunningTime::Clock::time_point start{};
   RunningTime time(start);
   EXPECT_EQ(time.look(start + 100ms), 100ms);

@@ -4,19 +4,20 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
-#include "support/temporary_directory.hpp"
+#include "support/child.hpp"
+#include "support/process.hpp"
 
 namespace reprieve::manager {
 namespace {
@@ -194,52 +195,27 @@ TEST_F(DirectoryLockTest, HolderWithoutAReadableNameIsStillAHolder) {
 }
 
 TEST_F(DirectoryLockTest, WaitsForAnotherProcessThatDies) {
-  int ready[2] = {};
-  ASSERT_EQ(pipe(ready), 0);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const test::Child child([&] {
     const DirectoryLock lock(file, LockHolder::self("here", 1), 10s);
-    if (write(ready[1], "x", 1) != 1) {
-      _exit(1);
-    }
-    for (;;) {
-      pause();
-    }
-  }
-  char byte = 0;
-  ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  EXPECT_THAT(message_of_failing(0ms), HasSubstr("process " + std::to_string(child)));
-
-  std::thread killer([child] {
+    ::pause();
+  });
+  ASSERT_TRUE(test::wait_until([&] { return fs::exists(file) && !read_lock_mark(file).empty(); }, 60s));
+  EXPECT_THAT(message_of_failing(0ms), HasSubstr("process " + std::to_string(child.pid())));
+  std::thread killer([&] {
     std::this_thread::sleep_for(200ms);
-    kill(child, SIGKILL);
+    ::kill(child.pid(), SIGKILL);
   });
   EXPECT_EQ(message_of_failing(50s), "");
   killer.join();
-  EXPECT_EQ(waitpid(child, nullptr, 0), child);
-  close(ready[0]);
-  close(ready[1]);
 }
 
 TEST_F(DirectoryLockTest, AForkedChildDoesNotKeepIt) {
-  int end[2] = {};
-  ASSERT_EQ(pipe(end), 0);
-  pid_t child = -1;
+  std::optional<test::Child> child;
   {
     const DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
-    child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {  // shares the descriptor until the test lets it go
-      char byte = 0;
-      close(end[1]);
-      _exit(read(end[0], &byte, 1) == 0 ? 0 : 1);
-    }
+    child.emplace([] { ::pause(); });  // shares the descriptor
   }
   EXPECT_EQ(message_of_failing(0ms), "");
-  close(end[1]);
-  close(end[0]);
-  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 TEST_F(DirectoryLockTest, MarkTellsRunsApart) {

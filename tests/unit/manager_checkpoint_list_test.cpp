@@ -222,10 +222,6 @@ TEST(FileNames, KnowsWhatAnotherPrefixHasStaged) {
   }
 }
 
-TEST(FileNames, AStagedNameIsNotThatOfACommittedCheckpoint) {
-  EXPECT_EQ(parse_name("ckpt", format_staged_name("ckpt", {12, 5}, ".h5"), ".h5"), std::nullopt);
-}
-
 TEST(FileNames, KnowsWhatWasQuarantined) {
   const auto name = parse_quarantined_name("my-run-12.h5.corrupt.3");
   ASSERT_TRUE(name.has_value());
@@ -324,15 +320,6 @@ TEST(Retention, AskedAfterEverySaveKeepsTheSame) {
   Numbers numbers;
   std::transform(kept.begin(), kept.end(), std::back_inserter(numbers), [](const auto& e) { return e.number; });
   EXPECT_EQ(numbers, (Numbers{1, 4, 7, 9, 10}));
-}
-
-TEST(Retention, AskedTwiceGivesUpNothingMore) {
-  auto entries = one_per_minute(20);
-  const Numbers retired = to_retire(entries, {3, 5min}, 20);
-  std::erase_if(entries, [&](const RetentionEntry& e) {
-    return std::find(retired.begin(), retired.end(), e.number) != retired.end();
-  });
-  EXPECT_EQ(to_retire(entries, {3, 5min}, 20), Numbers{});
 }
 
 TEST(Retention, NeverGivesUpWhatWasJustCommitted) {

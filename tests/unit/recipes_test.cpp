@@ -6,28 +6,22 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
 #include <string>
 
 #include "reprieve/version.hpp"
+#include "support/process.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
+using reprieve::test::read_text;
 
 const fs::path kTreeOfRecipes = REPRIEVE_SOURCE_DIR;
 const fs::path kRecipes = kTreeOfRecipes / "apps/recipes";
 const std::string kEasyBuild = "reprieve-" REPRIEVE_VERSION "-foss-2024a.eb";
-
-std::string text_of_recipe(const fs::path& file) {
-  std::ifstream stream(file);
-  EXPECT_TRUE(stream) << file;
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 bool says_word(const std::string& text, const std::string& word) {
   const std::regex pattern("(^|[^A-Za-z0-9_.-])" + word + "($|[^A-Za-z0-9_-])");
@@ -66,13 +60,13 @@ const std::map<std::string, NamesElsewhere> kNames{
 };
 
 TEST(Recipes, NameThePackagesThatCMakeLooksFor) {
-  const auto packages = packages_of_cmake(text_of_recipe(kTreeOfRecipes / "CMakeLists.txt"));
+  const auto packages = packages_of_cmake(read_text(kTreeOfRecipes / "CMakeLists.txt"));
   EXPECT_EQ(packages.size(), kNames.size());
-  const std::string debian = text_of_recipe(kRecipes / "debian/control");
-  const std::string spack = text_of_recipe(kRecipes / "spack/packages/reprieve/package.py");
-  const std::string conda = text_of_recipe(kRecipes / "meta.yaml");
-  const std::string easybuild = text_of_recipe(kRecipes / kEasyBuild);
-  const std::string nix = text_of_recipe(kRecipes / "default.nix");
+  const std::string debian = read_text(kRecipes / "debian/control");
+  const std::string spack = read_text(kRecipes / "spack/packages/reprieve/package.py");
+  const std::string conda = read_text(kRecipes / "meta.yaml");
+  const std::string easybuild = read_text(kRecipes / kEasyBuild);
+  const std::string nix = read_text(kRecipes / "default.nix");
   for (const auto& [package, version] : packages) {
     ASSERT_TRUE(kNames.contains(package)) << "a new package of CMakeLists.txt: the recipes need it too: " << package;
     const NamesElsewhere& names = kNames.at(package);
@@ -87,8 +81,8 @@ TEST(Recipes, NameThePackagesThatCMakeLooksFor) {
 }
 
 TEST(Recipes, DebianBuildsWithPackagesOfTheList) {
-  const std::string control = text_of_recipe(kRecipes / "debian/control");
-  const std::string list = text_of_recipe(kTreeOfRecipes / "apps/install-packages.sh");
+  const std::string control = read_text(kRecipes / "debian/control");
+  const std::string list = read_text(kTreeOfRecipes / "apps/install-packages.sh");
   const std::size_t begin = control.find("Build-Depends:") + 14;
   const std::string depends = control.substr(begin, control.find("Standards-Version") - begin);
   static const std::regex name(R"((?:^|\n|,)\s*([a-z0-9][a-z0-9+.-]+))");
@@ -111,15 +105,15 @@ TEST(Recipes, NameTheVersionOfTheHeaderAndTheLicence) {
                                                  {"default.nix", "version = \"" + version + "\""},
                                                  {"debian/changelog", "reprieve (" + version + "-"}};
   for (const auto& [file, words] : where) {
-    const std::string text = text_of_recipe(kRecipes / file);
+    const std::string text = read_text(kRecipes / file);
     EXPECT_NE(text.find(words), std::string::npos) << file << " does not say " << words;
     if (file != "debian/changelog") {
       // The first line has the licence of the recipe itself; this is what it says of Reprieve.
       EXPECT_NE(text.substr(text.find('\n')).find("BSD-3-Clause"), std::string::npos) << file;
     }
   }
-  EXPECT_NE(text_of_recipe(kRecipes / "debian/copyright").find("License: BSD-3-Clause\n"), std::string::npos);
-  const std::string control = text_of_recipe(kRecipes / "debian/control");
+  EXPECT_NE(read_text(kRecipes / "debian/copyright").find("License: BSD-3-Clause\n"), std::string::npos);
+  const std::string control = read_text(kRecipes / "debian/control");
   const std::string library = "Package: libreprieve" + version.substr(0, version.rfind('.')) + "\n";
   EXPECT_NE(control.find(library), std::string::npos) << "the package is named after the SONAME: " << library;
 }

@@ -2,7 +2,6 @@
 // Serializers of standard containers.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 #include <memory>

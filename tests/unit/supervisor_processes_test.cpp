@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,7 +13,6 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -22,34 +20,14 @@
 #include "core/run_record.hpp"
 #include "supervisor/processes.hpp"
 #include "supervisor/supervised_run.hpp"
+#include "support/child.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::supervisor {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// A child that does something, and is killed in the end.
-class Child {
- public:
-  explicit Child(const std::function<void()>& work) : pid_(::fork()) {
-    if (pid_ == 0) {
-      work();
-      ::_exit(0);
-    }
-  }
-  ~Child() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
-
- private:
-  pid_t pid_;
-};
+using test::Child;
 
 bool within_time(const std::function<bool()>& happened) {
   const auto limit = std::chrono::steady_clock::now() + 30s;

@@ -14,6 +14,7 @@
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/preemption_watcher.hpp"
+#include "support/child.hpp"
 #include "support/process.hpp"
 
 namespace reprieve {
@@ -21,18 +22,11 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::Process;
+using test::threads_of_this_process;
 using test::wait_until;
 using ::testing::HasSubstr;
 
 constexpr auto kHang = 60s;
-
-std::size_t threads_of_this_process() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    ++count;
-  }
-  return count;
-}
 
 std::string this_host() {
   std::array<char, 256> name{};
@@ -101,7 +95,7 @@ TEST_F(Watcher, AHalfWrittenLineIsWaitedFor) {
 }
 
 TEST_F(Watcher, ItsThreadIsGoneAfterwards) {
-  const std::size_t before = threads_of_this_process();
+  const std::ptrdiff_t before = threads_of_this_process();
   for (int i = 0; i < 20; ++i) {
     const PreemptionWatcher watcher(directory_.path(), {}, 1h);
     EXPECT_EQ(threads_of_this_process(), before + 1);

@@ -169,22 +169,6 @@ TEST(RunStatus, ANoticeIsToldUntilTheRunContinues) {
   EXPECT_EQ(on.message, "");
 }
 
-TEST(RunStatus, FieldsOfTheWrongTypeAreNoTrouble) {
-  const RunStatus run = status({event("start", 0s, {{"host", 5}, {"pid", "x"}}), ready(1s, 3),
-                                event("save_finished", 2s, {{"number", 9}, {"bytes", "many"}})});
-  EXPECT_EQ(run.state, RunState::running);
-  ASSERT_TRUE(run.saved.has_value());
-  EXPECT_EQ(run.saved->bytes, 0U);
-}
-
-TEST(RunStatus, Json) {
-  const Json json = to_json(status({start(0s), ready(10s, 100), save(60s, 200)}), kNoon + 90s);
-  EXPECT_EQ(json["state"], "running");
-  EXPECT_EQ(json["step_estimate"], 260);
-  EXPECT_EQ(json["checkpoint"]["time"], "2026-03-01T12:01:00Z");
-  EXPECT_DOUBLE_EQ(json["at_risk_s"], 30);
-}
-
 TEST(EventTime, ThereAndBack) {
   EXPECT_EQ(core::time_of_event(core::event_time(kNoon + 61s)), kNoon + 61s);
   EXPECT_FALSE(core::time_of_event("yesterday").has_value());

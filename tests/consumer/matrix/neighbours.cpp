@@ -4,7 +4,6 @@
 // the name of another version, and one of its classes has a member more. Code of the library that took such an object
 // for its own would read the wrong bytes; so would this program with one of the library's.
 #include <fmt/format.h>
-#include <mpi.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 

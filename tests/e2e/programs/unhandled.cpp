@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <reprieve/reprieve.hpp>
 #include <stdexcept>
 #include <string>

@@ -22,7 +22,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <map>
 #include <random>
 #include <sstream>
 #include <string>

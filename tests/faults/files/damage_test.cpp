@@ -3,7 +3,6 @@
 // verification tells of every one.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <csignal>

@@ -3,7 +3,6 @@
 // the library and by the command line tool.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace reprieve::test {
 

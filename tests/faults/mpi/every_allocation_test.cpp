@@ -8,177 +8,42 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
-#include <memory>
 #include <tuple>
 
-#include "core/log.hpp"
 #include "faults/injector/faulty_memory.hpp"
-#include "large_state.hpp"
 #include "mpi/handler_fixture.hpp"
-#include "mpi/manager_fixture.hpp"
-#include "storage/read/inspect_file.hpp"
+#include "operations.hpp"
 
 namespace reprieve::test {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// Of the places of one operation on one rank.
 constexpr std::uint64_t kMostPlaces = 40;
 /// In every second round so many allocations fail in a row: there is no memory to tell of it either.
 constexpr std::uint64_t kRow = 12;
 
-struct MemoryCase {
-  std::string name;
-  ManagerOptions options;
-  enum class What { save, background, with_files, restore, list, start, start_in_new } what = What::save;
-  bool scattered = false;  ///< the ranks' parts of the large array lie in small pieces, which they exchange
-
-  [[nodiscard]] bool is_start() const { return what == What::start || what == What::start_in_new; }
-  [[nodiscard]] bool saves() const {
-    return what == What::save || what == What::background || what == What::with_files;
-  }
-};
-
-std::ostream& operator<<(std::ostream& stream, const MemoryCase& one) { return stream << one.name; }
-
-std::vector<MemoryCase> memory_cases() {
-  using What = MemoryCase::What;
-  ManagerOptions direct{.max_to_keep = 3, .io = FileIo::direct};
-  direct.io_timeout = std::chrono::seconds(50);
-  ManagerOptions recycling = direct;
-  recycling.max_to_keep = 1;
-  ManagerOptions cached = direct;
-  cached.io = FileIo::page_cache;
-  return {{.name = "Save", .options = direct},
-          {.name = "SaveInSmallPieces", .options = cached, .scattered = true},
-          {.name = "SaveIntoARecycledFile", .options = recycling},
-          {.name = "SaveInTheBackground", .options = direct, .what = What::background},
-          {.name = "SaveWithFiles", .options = cached, .what = What::with_files},
-          {.name = "Restore", .options = cached, .what = What::restore},
-          {.name = "List", .options = cached, .what = What::list},
-          {.name = "Start", .options = cached, .what = What::start},
-          {.name = "StartInANewDirectory", .options = cached, .what = What::start_in_new}};
-}
-
-/// How an operation ended on this rank.
-struct MemoryEnd {
-  bool failed = false;
-  ErrorCode code = ErrorCode::internal;
-  int origin_rank = -1;
-  std::string text;
-};
-
-MemoryEnd end_of(const std::exception_ptr& error) {
-  if (!error) {
-    return {};
-  }
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& known) {
-    return {true, known.code(), known.origin_rank(), known.what()};
-  } catch (const std::exception& other) {
-    return {true, ErrorCode::internal, -1, std::string("no reprieve::Error: ") + other.what()};
-  }
-}
-
-class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int>> {
+class EveryAllocation : public OperationTest {
  protected:
   void SetUp() override {
-    REPRIEVE_NEEDS_RANKS(2);
-    core::log::set_level("off");
-    if (now().what != MemoryCase::What::start_in_new) {
+    OperationTest::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    if (!operation().is_new) {
       open();
       save();
       save();
     }
-    if (now().is_start()) {
+    if (operation().is_start()) {
       manager_.reset();
     }
   }
 
-  static const MemoryCase& now() { return std::get<0>(GetParam()); }
-  static int victim() { return std::get<1>(GetParam()); }
-
-  void open() { manager_.emplace(MPI_COMM_WORLD, state_.checkpoint(), directory_, now().options); }
-
-  void save() {
-    state_.set(next_ % 1000);
-    manager_->save(next_);
-    committed_ = next_++;
-  }
-
-  /// The operation, with one fault on the victim. What it needs is made before: that is not the library's memory.
-  MemoryEnd run(const MemoryFault& fault, MemoryHits& hits) {
-    using What = MemoryCase::What;
-    if (now().what == What::start_in_new) {
-      remove_directory();
-    }
-    CheckpointManager::SaveRequest request;
-    request.number = next_;
-    if (now().what == What::with_files) {
-      request.save_fn = [](const SaveFnContext& context) {
-        std::ofstream(context.write_directory / "notes.txt") << context.number;
-      };
-    }
-    ManagerOptions options = now().options;
-    fs::path directory = directory_;
-    state_.set((now().saves() ? next_ : next_ + 7) % 1000);
-    std::exception_ptr error;
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (world_rank() == victim()) {
-      arm_memory(fault);
-    }
-    try {
-      switch (now().what) {
-        case What::save:
-        case What::with_files:
-          manager_->save(request);
-          break;
-        case What::background:
-          manager_->save_in_background(request);
-          manager_->finish_background_save();
-          break;
-        case What::restore:
-          manager_->restore_or_initialize();
-          break;
-        case What::list:
-          static_cast<void>(manager_->checkpoints());
-          break;
-        case What::start:
-        case What::start_in_new:
-          manager_.emplace(MPI_COMM_WORLD, state_.checkpoint(), std::move(directory), std::move(options));
-          break;
-      }
-    } catch (...) {
-      error = std::current_exception();
-    }
-    hits = disarm_memory();
-    std::array<std::uint64_t, 2> victims{hits.seen, hits.failed};
-    MPI_Bcast(victims.data(), 2, MPI_UINT64_T, victim(), MPI_COMM_WORLD);
-    hits = {victims[0], victims[1]};
-    return end_of(error);
-  }
-
-  void remove_directory() {
-    manager_.reset();
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (world_rank() == 0) {
-      fs::remove_all(directory_);
-    }
-    committed_ = 0;
-  }
-
   /// @param with_text  there was memory for it everywhere
-  void expect_same_everywhere(const MemoryEnd& ended, bool hit, bool with_text) {
-    std::array<int, 4> chiefs{ended.failed ? 1 : 0, static_cast<int>(ended.code), ended.origin_rank,
-                              static_cast<int>(ended.text.size())};
-    MPI_Bcast(chiefs.data(), 4, MPI_INT, 0, MPI_COMM_WORLD);
-    std::string text = ended.text;
-    text.resize(static_cast<std::size_t>(chiefs[3]));
-    MPI_Bcast(text.data(), chiefs[3], MPI_CHAR, 0, MPI_COMM_WORLD);
-    EXPECT_EQ(ended.failed ? 1 : 0, chiefs[0]);
-    EXPECT_EQ(static_cast<int>(ended.code), chiefs[1]) << ended.text << "\nchief: " << text;
+  static void expect_same_everywhere(const Ended& ended, bool hit, bool with_text) {
+    const std::string code = ended.failed ? to_string(ended.code) : "no error";
+    const std::string text = broadcast(ended.text, 0);
+    EXPECT_EQ(code, broadcast(code, 0)) << ended.text << "\nchief: " << text;
     EXPECT_TRUE(hit || !ended.failed) << ended.text;
     if (ended.failed && ended.code == ErrorCode::no_memory) {
       EXPECT_EQ(ended.origin_rank, victim()) << ended.text;
@@ -194,72 +59,39 @@ class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int
     }
   }
 
-  /// The newest committed file is valid, and is the last one that was said to be committed, or the one after.
-  void expect_sound_checkpoints() {
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (world_rank() == 0 && fs::exists(directory_)) {
-      std::uint64_t newest = 0;
-      for (const auto& entry : fs::directory_iterator(directory_)) {
-        const std::string name = entry.path().filename().string();
-        EXPECT_EQ(name.find(".corrupt"), std::string::npos) << name;
-        if (name.starts_with("ckpt-") && name.ends_with(".h5")) {
-          newest = std::max<std::uint64_t>(newest, std::stoull(name.substr(5)));
-        }
-      }
-      EXPECT_TRUE(newest == committed_ || newest + 1 == next_) << newest << " is the newest, not " << committed_;
-      if (newest > 0) {
-        EXPECT_TRUE(storage::verify_file(directory_ / ("ckpt-" + std::to_string(newest) + ".h5")).empty());
-      }
-      committed_ = newest;
-    }
-    MPI_Bcast(&committed_, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
-  }
-
   /// There is memory again.
   void keep_running() {
-    if (now().is_start()) {
-      manager_.reset();
+    if (operation().is_start()) {
       open();
-      const auto info = manager_->restore_or_initialize();
-      EXPECT_EQ(info ? info->number : 0, committed_);
+      expect_restored();
       manager_.reset();
       return;
     }
-    if (now().saves()) {
+    if (operation().saves) {
       save();
     }
-    state_.set((next_ + 5) % 1000);
-    const auto info = manager_->restore_or_initialize();
-    ASSERT_TRUE(info);
-    EXPECT_EQ(info->number, committed_);
-    state_.expect(committed_ % 1000);
+    expect_restored();
   }
 
   /// One round; returns how many allocations there were.
   std::uint64_t round(const MemoryFault& fault) {
     SCOPED_TRACE("on rank " + std::to_string(victim()) + ", allocation " + std::to_string(fault.occurrence) + " and " +
                  std::to_string(fault.count - 1) + " more");
-    MemoryHits hits;
-    const MemoryEnd ended = run(fault, hits);
-    SCOPED_TRACE(ended.failed ? ended.text : "no error");
-    expect_same_everywhere(ended, hits.failed > 0, fault.count == 1);
-    if (now().saves()) {
-      committed_ = ended.failed ? committed_ : next_;
-      ++next_;
+    prepare();
+    if (world_rank() == victim()) {
+      arm_memory(fault);
     }
-    expect_sound_checkpoints();
+    const std::exception_ptr error = perform();
+    const MemoryHits mine = disarm_memory();
+    std::array<std::uint64_t, 2> hits{mine.seen, mine.failed};
+    MPI_Bcast(hits.data(), 2, MPI_UINT64_T, victim(), MPI_COMM_WORLD);
+    const Ended ended = ended_by(error);
+    SCOPED_TRACE(ended.failed ? ended.text : "no error");
+    expect_same_everywhere(ended, hits[1] > 0, fault.count == 1);
+    expect_sound_checkpoints(ended);
     keep_running();
-    failures_ += ended.failed ? 1 : 0;
-    return hits.seen;
+    return hits[0];
   }
-
-  const SharedTemporaryDirectory temporary_;
-  const fs::path directory_ = temporary_ / "run";
-  LargeState state_{1024, 96, now().scattered};  // two ranks have less than what lies in chunks
-  std::optional<CheckpointManager> manager_;
-  std::uint64_t next_ = 1;
-  std::uint64_t committed_ = 0;
-  int failures_ = 0;
 };
 
 TEST_P(EveryAllocation, HasTheSameOutcomeOnAllRanksAndLosesNothing) {
@@ -280,13 +112,7 @@ TEST_P(EveryAllocation, HasTheSameOutcomeOnAllRanksAndLosesNothing) {
   EXPECT_GE(failures_, rounds / 3) << "errors come through";
 }
 
-std::string name_of_memory_case(const testing::TestParamInfo<EveryAllocation::ParamType>& info) {
-  return std::get<0>(info.param).name + (std::get<1>(info.param) == 0 ? "OnTheChief" : "OnAnotherRank");
-}
-
-INSTANTIATE_TEST_SUITE_P(Operations, EveryAllocation,
-                         testing::Combine(testing::ValuesIn(memory_cases()), testing::Values(0, 1)),
-                         name_of_memory_case);
+INSTANTIATE_TEST_SUITE_P(Operations, EveryAllocation, all_operations, name_of_operation);
 
 // Memory runs out once, at every place in turn, in a handler that makes a notice known, saves and leaves: on rank 0
 // and on another rank, with both ways to agree. Wherever it is, all ranks end, no rank leaves as preempted while
