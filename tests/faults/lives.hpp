@@ -4,7 +4,6 @@
 /// @file
 /// A simulation that is killed again and again, and must end as if it never had been.
 
-
 #include <cstdint>
 #include <filesystem>
 #include <memory>

@@ -222,7 +222,6 @@ TEST_F(StorageChunks, AreNotMadeForTheWriterThatWorksThroughHdf5) {
 // Arrays of several blocks a rank, which are read in other ways than small ones: from the page cache by a mapping, from
 // the disk some blocks ahead.
 
-
 enum class From { page_cache, disk };
 
 class LargeArrays : public StorageTest, public testing::WithParamInterface<From> {

@@ -297,7 +297,6 @@ REPRIEVE_STAGE_TEST(OneNodeKnows, ByCommand);
 
 // Who decides on a requeue, and whether it happens: the job's own request, the user, the site's configuration.
 
-
 constexpr int kRanks = 2;
 const Training kUsual;
 const Training kFast{.slow_starts = 0};
