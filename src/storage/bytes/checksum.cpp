@@ -60,8 +60,8 @@ constexpr std::size_t kAhead = 1024;
 
 /// Stripes that lie side by side.
 struct Stripes {
-  const std::byte* first;
-  std::size_t count;
+  const std::byte* first = nullptr;
+  std::size_t count = 0;
   const std::byte* from = nullptr;  ///< as many lines that are copied beside, or null
   std::byte* to = nullptr;          ///< at the begin of a line
 };

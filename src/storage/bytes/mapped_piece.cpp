@@ -30,45 +30,45 @@ bool populate(std::span<std::byte> pages) noexcept {
 class MappedPiece::Handler {
  public:
   static bool begin(MappedPiece& piece) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (users_ == 0) {
+    const std::lock_guard lock(mutex);
+    if (users == 0) {
       struct sigaction action = {};
       action.sa_sigaction = on_bus_error;
       action.sa_flags = SA_SIGINFO | SA_ONSTACK;
       sigemptyset(&action.sa_mask);
-      if (::sigaction(SIGBUS, &action, &before_) != 0) {
+      if (::sigaction(SIGBUS, &action, &of_program) != 0) {
         return false;
       }
     }
-    ++users_;
-    own_ = &piece;
+    ++users;
+    own_piece = &piece;
     return true;
   }
 
   static void end() noexcept {
-    own_ = nullptr;
-    const std::lock_guard lock(mutex_);
+    own_piece = nullptr;
+    const std::lock_guard lock(mutex);
     struct sigaction now = {};
     // Somebody may have put another one there, which stays.
-    if (--users_ == 0 && ::sigaction(SIGBUS, nullptr, &now) == 0 && now.sa_sigaction == on_bus_error) {
-      static_cast<void>(::sigaction(SIGBUS, &before_, nullptr));  // as it was
+    if (--users == 0 && ::sigaction(SIGBUS, nullptr, &now) == 0 && now.sa_sigaction == on_bus_error) {
+      static_cast<void>(::sigaction(SIGBUS, &of_program, nullptr));  // as it was
     }
   }
 
  private:
   static void on_bus_error(int signal, siginfo_t* info, void* context) {
     const int error = errno;
-    if (own_ != nullptr && put_zeros(*own_, static_cast<const std::byte*>(info->si_addr))) {
+    if (own_piece != nullptr && put_zeros(*own_piece, static_cast<const std::byte*>(info->si_addr))) {
       errno = error;
       return;
     }
-    if ((before_.sa_flags & SA_SIGINFO) != 0 && before_.sa_sigaction != nullptr) {
-      before_.sa_sigaction(signal, info, context);
-    } else if (before_.sa_handler != SIG_DFL && before_.sa_handler != SIG_IGN) {
-      before_.sa_handler(signal);
+    if ((of_program.sa_flags & SA_SIGINFO) != 0 && of_program.sa_sigaction != nullptr) {
+      of_program.sa_sigaction(signal, info, context);
+    } else if (of_program.sa_handler != SIG_DFL && of_program.sa_handler != SIG_IGN) {
+      of_program.sa_handler(signal);
     } else {
       // The system ends the process when the instruction is tried again.
-      static_cast<void>(::sigaction(SIGBUS, &before_, nullptr));
+      static_cast<void>(::sigaction(SIGBUS, &of_program, nullptr));
     }
     errno = error;
   }
@@ -82,10 +82,10 @@ class MappedPiece::Handler {
     return ::mmap(pages.data(), pages.size(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
   }
 
-  static inline std::mutex mutex_;
-  static inline int users_ = 0;
-  static inline struct sigaction before_ = {};
-  static inline thread_local MappedPiece* own_ = nullptr;  ///< of each thread
+  static inline std::mutex mutex;
+  static inline int users = 0;
+  static inline struct sigaction of_program = {};
+  static inline thread_local MappedPiece* own_piece = nullptr;  ///< of each thread
 };
 
 MappedPiece::MappedPiece(const PosixFile& file, std::uint64_t offset, std::size_t size) noexcept {

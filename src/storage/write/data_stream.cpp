@@ -158,11 +158,9 @@ class DataStream::KeptBuffers {
   /// @throws std::bad_alloc
   static Buffer take() {
     {
-      const std::lock_guard lock(mutex_);
-      if (!buffers_.empty()) {
-        Buffer buffer = std::move(buffers_.back());
-        buffers_.pop_back();
-        return buffer;
+      const std::lock_guard lock(mutex);
+      if (count > 0) {
+        return Buffer(kept.at(--count));
       }
     }
     Buffer buffer(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kStreamBufferBytes)));
@@ -175,21 +173,19 @@ class DataStream::KeptBuffers {
   }
 
   static void keep(std::vector<Buffer> buffers) noexcept {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex);
     for (Buffer& buffer : buffers) {
-      if (buffers_.size() < kMaxPendingWrites && ::madvise(buffer.get(), kStreamBufferBytes, MADV_FREE) == 0) {
-        buffers_.push_back(std::move(buffer));
+      if (count < kept.size() && ::madvise(buffer.get(), kStreamBufferBytes, MADV_FREE) == 0) {
+        kept.at(count++) = buffer.release();
       }
     }
   }
 
  private:
-  static inline std::mutex mutex_;
-  static inline std::vector<Buffer> buffers_ = [] {
-    std::vector<Buffer> room;
-    room.reserve(kMaxPendingWrites);  // so that `keep` asks for no memory
-    return room;
-  }();
+  // Without destructors: a thread that the end of the process does not wait for may still write.
+  static inline std::mutex mutex;
+  static inline std::array<std::byte*, kMaxPendingWrites> kept{};
+  static inline std::size_t count = 0;
 };
 
 DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_bytes, std::uint64_t least_direct_bytes)
