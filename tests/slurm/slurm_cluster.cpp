@@ -14,6 +14,7 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <climits>
 #include <fstream>
 #include <iostream>
 #include <iterator>

@@ -3,6 +3,7 @@
 // older one or the checkpoint, and no start ends for it.
 
 #include <algorithm>
+#include <cerrno>
 
 #include "core/log.hpp"
 #include "faults/injector/faulty_calls.hpp"
