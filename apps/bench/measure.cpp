@@ -109,15 +109,8 @@ void add_sizes(CLI::App& command, std::vector<double>& sizes_mib) {
       ->capture_default_str();
 }
 
-std::string format_seconds(double seconds) {
-  constexpr std::array<std::pair<double, const char*>, 4> kUnits{{{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}}};
-  const auto* const unit = std::find_if(kUnits.begin(), kUnits.end() - 1,
-                                        [size = std::abs(seconds)](const auto& each) { return size >= each.first; });
-  return fmt::format("{:.3g} {}", seconds / unit->first, unit->second);
-}
-
 std::string quartiles(const Summary& summary) {
-  return format_seconds(summary.low) + " .. " + format_seconds(summary.high);
+  return core::seconds_text(summary.low) + " .. " + core::seconds_text(summary.high);
 }
 
 void Report::table(const std::string& title, const Row& columns, const std::vector<Row>& rows) const {
@@ -185,7 +178,7 @@ std::optional<Growth> growth_of(const Curve& curve, std::size_t cost) {
 }
 
 std::string text_of(const Cost& cost, double value) {
-  return cost.is_bytes ? core::size_text(static_cast<std::uint64_t>(value)) : format_seconds(value);
+  return cost.is_bytes ? core::size_text(static_cast<std::uint64_t>(value)) : core::seconds_text(value);
 }
 
 }  // namespace
@@ -270,7 +263,7 @@ void Experiment::add_to(Report& report) const {
     // Of a limit, the share of its speed; of another candidate, how many times as long it takes.
     const double ratio = has_limit ? reference / time.median : time.median / reference;
     const bool is_compared = std::isfinite(ratio) && ratio > 0;
-    rows.push_back({candidate.name, format_seconds(time.median), quartiles(time),
+    rows.push_back({candidate.name, core::seconds_text(time.median), quartiles(time),
                     bytes_ > 0 ? fmt::format("{:.2f}", static_cast<double>(bytes_) / time.median / (1U << 30U)) : "-",
                     is_compared ? fmt::format("{:.3f} {} {}", ratio, has_limit ? "of" : "x", candidate.reference) : "-",
                     fmt::format("{:.1f} MiB", static_cast<double>(result.memory_bytes) / (1U << 20U)), candidate.note});

@@ -139,8 +139,6 @@ inline double fitted_exponent(const std::vector<double>& xs, const std::vector<d
 
 // How results are written.
 
-/// A duration with three significant digits and a unit: "1.23 us".
-[[nodiscard]] std::string format_seconds(double seconds);
 /// "1.2 ms .. 1.4 ms".
 [[nodiscard]] std::string quartiles(const Summary& summary);
 

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "cluster/communicator.hpp"
+#include "core/log.hpp"
 #include "measure.hpp"
 #include "reprieve/reprieve.hpp"
 #include "workload.hpp"
@@ -250,12 +251,13 @@ void run(const StepOptions& options, bool json) {
     const Summary coupled = measure_reactions(handler, work, step_s, Ranks::meet_in_each_step, options).from_signal;
     const auto share = [&](const Summary& of) { return of.median / cost.bare.median; };
     const auto percent = [&](const Summary& of) { return fmt::format("{:.2g} %", 100 * share(of)); };
-    costs.push_back({format_seconds(step_s), format_seconds(cost.boundary.median), quartiles(cost.boundary),
-                     percent(cost.boundary), format_seconds(cost.whole.median), format_seconds(cost.waiting.median),
-                     format_seconds(cost.allreduce.median), percent(cost.allreduce)});
-    reactions.push_back({format_seconds(step_s)});
+    costs.push_back({core::seconds_text(step_s), core::seconds_text(cost.boundary.median), quartiles(cost.boundary),
+                     percent(cost.boundary), core::seconds_text(cost.whole.median),
+                     core::seconds_text(cost.waiting.median), core::seconds_text(cost.allreduce.median),
+                     percent(cost.allreduce)});
+    reactions.push_back({core::seconds_text(step_s)});
     for (const Summary& each : {reaction.from_signal, reaction.from_end_of_step, coupled}) {
-      reactions.back().insert(reactions.back().end(), {format_seconds(each.median), format_seconds(each.max)});
+      reactions.back().insert(reactions.back().end(), {core::seconds_text(each.median), core::seconds_text(each.max)});
     }
     report.record({{"step_s", step_s},
                    {"boundary_s", cost.boundary.median},

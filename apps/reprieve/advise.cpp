@@ -47,9 +47,9 @@ double upper_estimate(const std::vector<double>& values) {
   return recent.upper_estimate().count();
 }
 
-/// "0.0213 s", "42 s", "3 min 20 s".
+/// "21.3 ms", "42 s", "3 min 20 s".
 std::string time_text(double seconds) {
-  return seconds < 60 ? core::seconds_text(Seconds(seconds)) : core::duration_text(Seconds(seconds));
+  return seconds < 60 ? core::seconds_text(seconds) : core::duration_text(Seconds(seconds));
 }
 
 std::string percent(double fraction) { return fmt::format("{:.2g} %", 100 * fraction); }

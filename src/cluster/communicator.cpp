@@ -267,7 +267,8 @@ void Communicator::report_missing_ranks(std::string_view what, std::chrono::mill
   }
   const std::string last_seen = last_seen_.empty() ? "" : fmt::format("; all ranks were last seen at {}", last_seen_);
   if (!missing.empty()) {
-    throw UnresponsiveError(fmt::format("{}: no answer within {} from {}{}", what, core::seconds_text(waited),
+    throw UnresponsiveError(fmt::format("{}: no answer within {} from {}{}", what,
+                                        core::seconds_text(std::chrono::duration<double>(waited).count()),
                                         fmt::join(names, ", "), last_seen),
                             missing, rank_);
   }
@@ -277,7 +278,8 @@ void Communicator::report_missing_ranks(std::string_view what, std::chrono::mill
         rank_);
   }
   throw UnresponsiveError(fmt::format("{}: no answer within {} from all ranks; the last to come, too late, was {}{}",
-                                      what, core::seconds_text(waited), name_of(present.back()), last_seen),
+                                      what, core::seconds_text(std::chrono::duration<double>(waited).count()),
+                                      name_of(present.back()), last_seen),
                           {}, rank_);
 }
 

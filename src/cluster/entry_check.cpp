@@ -144,7 +144,7 @@ Answer answer_to(const int* told, int size) {
   }
   throw UnresponsiveError(
       fmt::format("start: no answer within {} from {}: all ranks of the communicator have to open it together",
-                  core::seconds_text(timeout), names),
+                  core::seconds_text(std::chrono::duration<double>(timeout).count()), names),
       missing, rank);
 }
 

@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include "reprieve/error.hpp"
 
@@ -98,7 +100,14 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-std::string seconds_text(std::chrono::duration<double> duration) { return fmt::format("{:.3g} s", duration.count()); }
+std::string seconds_text(double seconds) {
+  constexpr std::array<std::pair<double, const char*>, 4> kUnits{{{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}}};
+  // 0.9995 s would be shown as 1e+03 ms.
+  const auto* const unit = std::find_if(kUnits.begin(), kUnits.end() - 1, [&](const auto& each) {
+    return seconds == 0 || std::abs(seconds) >= 0.9995 * each.first;
+  });
+  return fmt::format("{:.3g} {}", seconds / unit->first, unit->second);
+}
 
 std::string duration_text(std::chrono::duration<double> duration) {
   const long total = std::lround(duration.count());

@@ -68,8 +68,8 @@ namespace reprieve::core {
 /// are escaped, "\\x1b".
 std::string escaped(std::string_view text);
 
-/// "0.0213 s", "42 s", "1.5e+03 s": three digits.
-std::string seconds_text(std::chrono::duration<double> duration);
+/// "21.3 ms", "42 s", "1.5e+03 s": three digits.
+std::string seconds_text(double seconds);
 
 /// "42 s", "3 min 20 s", "2 h 5 min": whole seconds.
 std::string duration_text(std::chrono::duration<double> duration);

@@ -115,10 +115,10 @@ void Notices::report_wait(std::int64_t boundaries_left) {
   reported_wait_ = true;
   const auto local = own();
   core::log::warning(
-      "a notice ({}) has waited for more than two steps, {:.3f} s so far: the steps have got longer than they were "
+      "a notice ({}) has waited for more than two steps, {} so far: the steps have got longer than they were "
       "when the last check was planned; all ranks act on it in {} step boundaries. begin_phase() before longer steps "
       "makes that one",
-      local ? local->source : "gone", local ? seconds_since(local->time) : 0.0, boundaries_left);
+      local ? local->source : "gone", core::seconds_text(local ? seconds_since(local->time) : 0.0), boundaries_left);
 }
 
 void Notices::saved() {

@@ -325,7 +325,7 @@ void PreemptionCheckpointHandler::Impl::report_interval(const SaveReport& report
     core::log::info(
         "periodic saves: one every {} from now on, since a save costs {} (for a failure every {} h, and at most "
         "{:.0f} % of the time)",
-        core::duration_text(policy_.automatic_interval()), core::seconds_text(Seconds(report.blocked_seconds)),
+        core::duration_text(policy_.automatic_interval()), core::seconds_text(report.blocked_seconds),
         handler::kAssumedMtbf.count(), 100 * handler::kMostSaving);
   }
 }
@@ -391,8 +391,8 @@ ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
   ExitContext context{comm_.handle(), *config.restart_code, *notices_.agreed(),
                       last_save ? last_save->path.string() : ""};
   if (comm_.is_chief()) {
-    core::log::info("saved {} {:.3f} s after the notice; leaving with code {}", context.checkpoint,
-                    handler::seconds_since(context.notice.time), context.exit_code);
+    core::log::info("saved {} {} after the notice; leaving with code {}", context.checkpoint,
+                    core::seconds_text(handler::seconds_since(context.notice.time)), context.exit_code);
     log_.write(
         events::Exit{run_calls, context.exit_code, context.checkpoint, handler::seconds_since(context.notice.time)});
   }

@@ -103,9 +103,9 @@ struct EmergencySave::Work {
     const auto start = Clock::now();
     for (const FoundPart& part : parts) {
       if (part.name.rank == self.rank && flush(part)) {
-        core::log::info("rank {} has flushed its node-local copy at step {} to {} in {:.3f} s, without the other ranks",
+        core::log::info("rank {} has flushed its node-local copy at step {} to {} in {}, without the other ranks",
                         self.rank, part.name.copy.step(), checkpoints.path().string(),
-                        std::chrono::duration<double>(Clock::now() - start).count());
+                        core::seconds_text(std::chrono::duration<double>(Clock::now() - start).count()));
         return true;
       }
     }

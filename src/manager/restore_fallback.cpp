@@ -250,7 +250,8 @@ CheckpointInfo RestoreFallback::read(storage::Restorer& restorer, const fs::path
   manager_.record(events::Restored{file.filename().string(), info.number, info.world_size, info.size_bytes,
                                    name_of(pass), elapsed.count(), info.run_calls});
   if (manager_.comm.is_chief()) {
-    core::log::info("restored {}, saved by {} ranks, in {:.3f} s", file.string(), info.world_size, elapsed.count());
+    core::log::info("restored {}, saved by {} ranks, in {}", file.string(), info.world_size,
+                    core::seconds_text(elapsed.count()));
   }
   return info;
 }

@@ -356,7 +356,7 @@ class [[gnu::visibility("hidden")]] Save {
     manager_.record(events::SaveFinished{report.number, file, report.bytes, report.seconds, report.blocked_seconds,
                                          request_.reason, request_.run_calls});
     if (manager_.comm.is_chief()) {
-      core::log::info("saved {}: {} bytes of state in {:.3f} s ({})", file, report.bytes, report.seconds,
+      core::log::info("saved {}: {} bytes of state in {} ({})", file, report.bytes, core::seconds_text(report.seconds),
                       to_string(request_.reason.kind));
     }
   }

@@ -24,7 +24,7 @@ class SilentPeer : public FieldTest {
  protected:
   /// What all ranks that are there must say.
   static void expect_named(const std::string& output, int rank) {
-    EXPECT_THAT(output, ContainsRegex("no answer within [0-9.]+ s from rank " + std::to_string(rank) +
+    EXPECT_THAT(output, ContainsRegex("no answer within [0-9.]+ m?s from rank " + std::to_string(rank) +
                                       " \\([^)]+\\); all ranks were last seen at step boundary [0-9]+"));
   }
 };
@@ -48,7 +48,7 @@ TEST_F(SilentPeer, AStoppedRankIsNamedInASave) {
         start(3, kEndless, 10,
               {"save_every=5", "stop_in_save=15", "stop_rank=" + rank, "io_timeout_ms=3000", "peer_timeout_ms=3000"});
     EXPECT_EQ(end_of(*job), 3) << job->err();
-    EXPECT_THAT(job->err(), ContainsRegex("save.*no answer within [0-9.]+ s from rank " + rank + " \\("));
+    EXPECT_THAT(job->err(), ContainsRegex("save.*no answer within [0-9.]+ m?s from rank " + rank + " \\("));
     EXPECT_FALSE(std::filesystem::exists(checkpoints() / "ckpt-15.h5"));
     EXPECT_GE(expect_sound_checkpoints(), 2);
     expect_same_end(3, 12);
@@ -130,7 +130,7 @@ TEST_F(SilentPeer, ACutCableNamesTheHost) {
   const int code = end_of(job);
   EXPECT_NE(code, 0);
   EXPECT_NE(code, 42);
-  EXPECT_THAT(job.err(), ContainsRegex("no answer within [0-9.]+ s from .*rank 2 \\(h2\\), rank 3 \\(h2\\)"));
+  EXPECT_THAT(job.err(), ContainsRegex("no answer within [0-9.]+ m?s from .*rank 2 \\(h2\\), rank 3 \\(h2\\)"));
   EXPECT_GE(expect_sound_checkpoints(), 2);
   ASSERT_TRUE(hosts.set_cable(2, "up"));
   expect_same_end(3, events("save_finished").back().at("number").get<int>() + 20);

@@ -102,9 +102,12 @@ TEST(Text, WhatSteersATerminalIsEscaped) {
 }
 
 TEST(Text, SecondsHaveThreeDigits) {
-  EXPECT_EQ(seconds_text(21300us), "0.0213 s");
-  EXPECT_EQ(seconds_text(42s), "42 s");
-  EXPECT_EQ(seconds_text(1500s), "1.5e+03 s");
+  EXPECT_EQ(seconds_text(0.0213), "21.3 ms");
+  EXPECT_EQ(seconds_text(0.9996), "1 s");
+  EXPECT_EQ(seconds_text(0.00025), "250 us");
+  EXPECT_EQ(seconds_text(0), "0 s");
+  EXPECT_EQ(seconds_text(42), "42 s");
+  EXPECT_EQ(seconds_text(1500), "1.5e+03 s");
 }
 
 TEST(Text, DurationsAreShort) {

@@ -465,7 +465,7 @@ TEST(SupervisorEvent, DescribesWhatTheRunRecorded) {
       {{"event", "save_finished"}, {"file", "ckpt-7.h5"}, {"run_calls", 7}, {"seconds", 0.25}, {"number", 7}}));
   ASSERT_TRUE(saved);
   EXPECT_EQ(saved->name, "save_finished");
-  EXPECT_EQ(saved->text, "saved ckpt-7.h5 (step 7) in 0.25 s");
+  EXPECT_EQ(saved->text, "saved ckpt-7.h5 (step 7) in 250 ms");
   EXPECT_EQ(saved->fields["number"], 7);
   EXPECT_TRUE(describe(test::logged({{"event", "save_finished"}})));  // nothing else in it: still words
   const auto fallback = describe(test::logged({{"event", "fallback"},

@@ -322,12 +322,13 @@ class Drill {
     notice.saved_step = event.run_calls.value_or(0);
     notice.save_s = std::max(notice.save_s, event.seconds);
     notice.checkpoint = facts_.first.directory / scratch_name_ / event.file;
-    say(fmt::format("{:.3f} s: saved step {} in {:.3g} s", seconds, *notice.saved_step, notice.save_s));
+    say(fmt::format("{:.3f} s: saved step {} in {}", seconds, *notice.saved_step, core::seconds_text(notice.save_s)));
   }
 
   void on_notice(const events::TrainOn& event, double seconds) {
     facts_.notice->trained_on_s = event.time_left_s;
-    say(fmt::format("{:.3f} s: continuing, since the program counts on {:.3g} s more", seconds, event.time_left_s));
+    say(fmt::format("{:.3f} s: continuing, since the program counts on {} more", seconds,
+                    core::seconds_text(event.time_left_s)));
   }
 
   void on_notice(const events::Exit& event, double seconds) {

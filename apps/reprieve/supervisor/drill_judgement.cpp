@@ -24,7 +24,7 @@ constexpr const char* kUseRun =
     "start it under `reprieve run`, which keeps the platform's signals from the launcher and tells the ranks";
 constexpr int kSignalled = 128;
 
-std::string seconds(double value) { return core::seconds_text(std::chrono::duration<double>(value)); }
+using core::seconds_text;
 
 /// "3, 4 and 7"
 std::string list_of(const std::set<int>& numbers) { return fmt::format("{}", fmt::join(numbers, ", ")); }
@@ -115,7 +115,7 @@ class Judge {
   void judge_without_library() {
     const ObservedNotice& notice = *facts_.notice;
     const std::string seen =
-        fmt::format("no rank opened a checkpoint directory within {}", seconds(facts_.ready_timeout_s));
+        fmt::format("no rank opened a checkpoint directory within {}", seconds_text(facts_.ready_timeout_s));
     const std::string advice =
         "make a PreemptionCheckpointHandler and call its run() for every step. If the program has one: raise "
         "--ready-timeout if it takes longer to start, and see that the ranks get REPRIEVE_RUN_DIR";
@@ -127,12 +127,12 @@ class Judge {
     } else if (code > kSignalled || !notice.ranks_survive_signal) {
       add(Grade::problem, "no_handler",
           fmt::format("{}, and the program has no handler for {}: the command ended with {} after {}", seen,
-                      facts_.signal, code_text(code), seconds(notice.ended_s.value_or(0))),
+                      facts_.signal, code_text(code), seconds_text(notice.ended_s.value_or(0))),
           advice);
     } else {
       add(Grade::unknown, "no_handler",
           fmt::format("{}; the command ended with {}, {} after {}: whether it saved, only you can see", seen,
-                      code_text(code), seconds(notice.ended_s.value_or(0)), facts_.signal),
+                      code_text(code), seconds_text(notice.ended_s.value_or(0)), facts_.signal),
           advice);
     }
   }
@@ -174,7 +174,7 @@ class Judge {
     const bool all = std::cmp_equal(ranks.size(), facts_.first.world_size);
     add(Grade::good, "arrived",
         fmt::format("the notice arrived at {} of {} ranks{}, within {} ({})", ranks.size(), facts_.first.world_size,
-                    all ? "" : fmt::format(" ({}; one is enough)", list_of(ranks)), seconds(last),
+                    all ? "" : fmt::format(" ({}; one is enough)", list_of(ranks)), seconds_text(last),
                     notice.arrivals.front().source));
   }
 
@@ -182,7 +182,7 @@ class Judge {
     const ObservedNotice& notice = *facts_.notice;
     add(Grade::good, "saved",
         fmt::format("step {} was saved {} after the notice; the save itself took {}", notice.saved_step.value_or(0),
-                    seconds(*notice.saved_s), seconds(notice.save_s)));
+                    seconds_text(*notice.saved_s), seconds_text(notice.save_s)));
     judge_killed_ranks();
   }
 
@@ -192,13 +192,13 @@ class Judge {
     if (notice.left_s || (notice.ended_s && !notice.killed_s)) {
       return;
     }
-    const std::string killed = seconds(notice.killed_s.value_or(facts_.grace_s));
+    const std::string killed = seconds_text(notice.killed_s.value_or(facts_.grace_s));
     if (notice.trained_on_s) {
       add(Grade::problem, "grace_period",
           fmt::format(
               "after that save the program continued, counting on {} more, and was killed {} after the notice: what "
               "it did in between is lost, and the command ends without the restart code",
-              seconds(*notice.trained_on_s), killed),
+              seconds_text(*notice.trained_on_s), killed),
           "set termination.grace_period_s to the platform's grace or less; 0: save once, and leave");
       return;
     }
@@ -229,19 +229,19 @@ class Judge {
     } else if (notice.killed_s && notice.agreed_s) {
       add(Grade::problem, "save_too_slow",
           fmt::format("the ranks agreed after {}, but the save was not over when the grace of {} was; {}",
-                      seconds(*notice.agreed_s), seconds(facts_.grace_s), lost_work()),
+                      seconds_text(*notice.agreed_s), seconds_text(facts_.grace_s), lost_work()),
           "ask for a longer grace, or save less");
     } else if (notice.killed_s && notice.ranks_survive_signal) {
       add(Grade::problem, "step_too_long",
-          fmt::format("no step ended within the grace of {}{}; {}", seconds(facts_.grace_s),
+          fmt::format("no step ended within the grace of {}{}; {}", seconds_text(facts_.grace_s),
                       notice.longest_step_s > 0
-                          ? fmt::format(" (the longest before took {})", seconds(notice.longest_step_s))
+                          ? fmt::format(" (the longest before took {})", seconds_text(notice.longest_step_s))
                           : std::string(),
                       lost_work()),
           "make the steps shorter, put save_checkpoint_if_preempted() between their parts, or ask for a longer grace");
     } else if (notice.killed_s) {
       add(Grade::problem, "not_watched",
-          fmt::format("the notice had no effect until the grace of {} was over; {}", seconds(facts_.grace_s),
+          fmt::format("the notice had no effect until the grace of {} was over; {}", seconds_text(facts_.grace_s),
                       lost_work()),
           notice.told.empty() ? ""
                               : fmt::format("add {} to termination.signals, or send another signal", facts_.signal));
@@ -264,14 +264,14 @@ class Judge {
       add(Grade::problem, "script_died",
           fmt::format("the command itself was ended by the notice after {} ({}), while its ranks worked on and heard "
                       "nothing: a platform ends them with it; {}",
-                      seconds(notice.ended_s.value_or(0)), code, lost_work()),
+                      seconds_text(notice.ended_s.value_or(0)), code, lost_work()),
           std::string("a shell without a trap dies of the signal: write `exec` before the launcher, or ") + kUseRun);
     } else {
       const double end = notice.rank_ends.empty() ? notice.ended_s.value_or(0) : notice.rank_ends.begin()->second;
       add(Grade::problem, "killed_early",
           fmt::format("the ranks were ended {} after the notice, before a save, although the grace is {}; the command "
                       "ended with {}; {}",
-                      seconds(end), seconds(facts_.grace_s), code, lost_work()),
+                      seconds_text(end), seconds_text(facts_.grace_s), code, lost_work()),
           fmt::format("a launcher that gets SIGTERM kills its ranks ({}), and so does a script that stops it: {}",
                       kill_times(), kUseRun));
     }
@@ -305,18 +305,19 @@ class Judge {
     }
     const double needed = grace_needed_s(*costs);
     const double with_margin = grace_with_margin_s(*costs);
-    const std::string sum = fmt::format(
-        "needed at worst: {} ({} until all ranks agree, {} to save, {} to leave); with a margin {}", seconds(needed),
-        seconds(costs->wait_s), seconds(costs->save_s), seconds(costs->leave_s), seconds(with_margin));
+    const std::string sum =
+        fmt::format("needed at worst: {} ({} until all ranks agree, {} to save, {} to leave); with a margin {}",
+                    seconds_text(needed), seconds_text(costs->wait_s), seconds_text(costs->save_s),
+                    seconds_text(costs->leave_s), seconds_text(with_margin));
     if (needed > facts_.grace_s) {
       add(Grade::problem, "grace_too_short",
-          fmt::format("it fitted this time, but the grace is {}: {}", seconds(facts_.grace_s), sum),
+          fmt::format("it fitted this time, but the grace is {}: {}", seconds_text(facts_.grace_s), sum),
           "make the steps shorter, save less, or ask for a longer grace");
     } else if (with_margin > facts_.grace_s) {
-      add(Grade::warning, "grace_is_tight", fmt::format("the grace of {} is tight: {}", seconds(facts_.grace_s), sum),
-          "ask for a longer grace");
+      add(Grade::warning, "grace_is_tight",
+          fmt::format("the grace of {} is tight: {}", seconds_text(facts_.grace_s), sum), "ask for a longer grace");
     } else {
-      add(Grade::good, "grace", fmt::format("the grace of {} is enough: {}", seconds(facts_.grace_s), sum));
+      add(Grade::good, "grace", fmt::format("the grace of {} is enough: {}", seconds_text(facts_.grace_s), sum));
     }
   }
 
@@ -356,11 +357,11 @@ class Judge {
           fmt::format("step {} was saved, but the restart resumes at step {}", saved, *second.restored_step));
     } else {
       add(Grade::good, "resumed",
-          fmt::format("the restart resumed at step {}, restored in {}", saved, seconds(second.restore_s)));
+          fmt::format("the restart resumed at step {}, restored in {}", saved, seconds_text(second.restore_s)));
       if (!second.saves.empty()) {
         add(Grade::good, "first_save",
             fmt::format("the first save after the restart took {}: a notice that comes early waits for it",
-                        seconds(second.saves.front().seconds)));
+                        seconds_text(second.saves.front().seconds)));
       }
       judge_state();
     }

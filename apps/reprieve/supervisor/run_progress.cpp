@@ -158,17 +158,15 @@ std::string end_text(const RunProgress& progress) {
 
 std::string step_text(events::Step step) { return step ? std::to_string(*step) : "?"; }
 
-std::string time_text(double seconds) { return core::seconds_text(std::chrono::duration<double>(seconds)); }
-
 /// Empty for those that only tools care about.
 struct EventWords {
   std::string operator()(const auto&) const { return ""; }
   std::string operator()(const events::Restored& e) const {
     return fmt::format("restored {} (step {}) in {}", e.file.ends_with(".part") ? "a node-local copy" : e.file,
-                       step_text(e.run_calls), time_text(e.seconds));
+                       step_text(e.run_calls), core::seconds_text(e.seconds));
   }
   std::string operator()(const events::Drained& e) const {
-    return fmt::format("made checkpoint {} of a node-local copy in {}", e.number, time_text(e.seconds));
+    return fmt::format("made checkpoint {} of a node-local copy in {}", e.number, core::seconds_text(e.seconds));
   }
   std::string operator()(const events::Fallback& e) const {
     return fmt::format("WORK IS LOST: {} is corrupt, the run resumes from {} (step {}){}", e.instead_of, e.file,
@@ -184,7 +182,7 @@ struct EventWords {
     return fmt::format("the notice arrived: all ranks agreed on step {}", step_text(e.run_calls));
   }
   std::string operator()(const events::SaveFinished& e) const {
-    return fmt::format("saved {} (step {}) in {}", e.file, step_text(e.run_calls), time_text(e.seconds));
+    return fmt::format("saved {} (step {}) in {}", e.file, step_text(e.run_calls), core::seconds_text(e.seconds));
   }
   std::string operator()(const events::SaveFailed& e) const {
     return fmt::format("checkpoint {} was NOT saved: {}", step_text(e.number), e.message);
@@ -193,11 +191,11 @@ struct EventWords {
     return fmt::format("the run continues without that save ({} failed in a row)", e.failures);
   }
   std::string operator()(const events::TrainOn& e) const {
-    return fmt::format("continuing, {} are left: another save before the end", time_text(e.time_left_s));
+    return fmt::format("continuing, {} are left: another save before the end", core::seconds_text(e.time_left_s));
   }
   std::string operator()(const events::Exit& e) const {
     return fmt::format("the ranks leave with code {}, {} after the notice", e.exit_code,
-                       time_text(e.seconds_from_notice));
+                       core::seconds_text(e.seconds_from_notice));
   }
   std::string operator()(const events::WentOn&) const { return "the program continues after the notice"; }
   std::string operator()(const events::Failed& e) const { return "error: " + e.message; }
