@@ -373,16 +373,10 @@ TEST_F(UnchangedTest, IsNothingAfterASaveThatFailed) {
   save(manager);
   save(manager);
   std::filesystem::path blocked = directory / ("run/ckpt-" + std::to_string(step + 1) + ".h5");
-  if (world_rank() == 0) {
-    fs::create_directory(blocked);
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
+  on_chief([&] { fs::create_directory(blocked); });
   field[5] += 1;
   EXPECT_THROW(manager.save(static_cast<std::uint64_t>(step + 1)), StorageError);
-  if (world_rank() == 0) {
-    fs::remove(blocked);
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
+  on_chief([&] { fs::remove(blocked); });
   for (int i = 0; i < 4; ++i) {
     save(manager);
     expect_saved();

@@ -39,10 +39,7 @@ class XdmfOfCheckpoints : public testing::Test {
   /// On rank 0 alone; the others wait, so that no test continues before.
   XdmfReport describe(const XdmfOptions& options = {}) {
     XdmfReport report;
-    if (world_rank() == 0) {
-      report = write_xdmf(directory_ / "run", file(), options);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
+    on_chief([&] { report = write_xdmf(directory_ / "run", file(), options); });
     return report;
   }
 
@@ -81,36 +78,33 @@ TEST_F(XdmfOfCheckpoints, TheNumberIsTheTimeUnlessAnotherIsNamed) {
   CheckpointManager manager(MPI_COMM_WORLD, state_, directory_ / "run", {});
   manager.save(17);
   describe();
-  if (world_rank() == 0) {
+  on_chief([&] {
     EXPECT_THAT(text_of(file()), HasSubstr(R"(<Time Value="17"/>)"));
     EXPECT_THROW(write_xdmf(directory_ / "run", file(), {.time_variable = "tmie"}), UsageError);
     EXPECT_THROW(write_xdmf(directory_ / "run", file(), {.time_variable = "table"}), UsageError);
     EXPECT_THROW(write_xdmf(directory_ / "run", file(), {.time_variable = "field"}), UsageError);
     EXPECT_THAT(text_of(file()), HasSubstr(R"(<Time Value="17"/>)")) << "the file from before";
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
+  });
 }
 
 TEST_F(XdmfOfCheckpoints, LeavesOutWhatCannotBeRead) {
   CheckpointManager manager(MPI_COMM_WORLD, state_, directory_ / "run", {});
   manager.save(1);
   manager.save(2);
-  if (world_rank() == 0) {
+  on_chief([&] {
     std::filesystem::resize_file(directory_ / "run/ckpt-1.h5", 1000);
     EXPECT_EQ(write_xdmf(directory_ / "run", file()).checkpoints, 1U);
     EXPECT_THAT(text_of(file()), Not(HasSubstr("ckpt-1.h5")));
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
+  });
 }
 
 TEST_F(XdmfOfCheckpoints, AFileElsewhereNamesTheCheckpointsFromThere) {
   CheckpointManager manager(MPI_COMM_WORLD, state_, directory_ / "run", {});
   manager.save(1);
-  if (world_rank() == 0) {
+  on_chief([&] {
     write_xdmf(directory_ / "run", directory_ / "b.xdmf");
     EXPECT_THAT(text_of(directory_ / "b.xdmf"), HasSubstr(">run/ckpt-1.h5:/state/field<"));
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
+  });
 }
 
 }  // namespace
