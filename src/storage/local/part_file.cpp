@@ -321,6 +321,14 @@ void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* dig
   }
 }
 
+void Part::digest(std::uint64_t offset, std::size_t size, Xxh3Stream& digest) const {
+  if (!FileReader(file_).digest(kPartDataOffset + offset, size, digest)) {
+    digest.reset();
+    Bytes buffer(size);
+    file_.read_and_digest(buffer, kPartDataOffset + offset, &digest);
+  }
+}
+
 core::Mapping Part::data() const { return read_range(file_, kPartDataOffset, static_cast<std::size_t>(data_bytes_)); }
 
 PartSlot::PartSlot(const core::Directory& directory, const std::string& name)
@@ -402,22 +410,34 @@ void PartSlot::commit_received(std::span<const std::byte> commit_record) {
   core::failpoint("local.partner_record_written");
 }
 
+void PartsSource::Data::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) const {
+  if (part) {
+    part->read(offset, into, digest);
+  } else {
+    copy_and_digest(bytes.subspan(static_cast<std::size_t>(offset), into.size()), into, digest);
+  }
+}
+
+void PartsSource::Data::add_to(std::uint64_t offset, std::size_t size, Xxh3Stream& digest) const {
+  if (part) {
+    part->digest(offset, size, digest);
+  } else {
+    digest.update(bytes.subspan(static_cast<std::size_t>(offset), size));
+  }
+}
+
 void PartsSource::add(std::shared_ptr<const Part> part, const FileIndex& index) {
   const std::vector<PartRow> rows = rows_of(*part, index);
-  add(rows, [part = std::move(part)](std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) {
-    part->read(offset, into, digest);
-  });
+  add(rows, Data{std::move(part), {}, nullptr});
 }
 
 void PartsSource::add(const std::vector<PartRow>& rows, std::span<const std::byte> data,
                       std::shared_ptr<const void> owner) {
-  add(rows, [data, owner = std::move(owner)](std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) {
-    copy_and_digest(data.subspan(static_cast<std::size_t>(offset), into.size()), into, digest);
-  });
+  add(rows, Data{nullptr, data, std::move(owner)});
 }
 
-void PartsSource::add(const std::vector<PartRow>& rows, Read data) {
-  const auto shared = std::make_shared<const Read>(std::move(data));
+void PartsSource::add(const std::vector<PartRow>& rows, Data data) {
+  const auto shared = std::make_shared<const Data>(std::move(data));
   for (const PartRow& row : rows) {
     rows_.insert_or_assign(row.first_checksum, Row{shared, row.offset});
   }
@@ -445,13 +465,25 @@ std::uint64_t PartsSource::place_in_row(const StoredVariable& variable, const Bo
   return places_.at(static_cast<std::size_t>(number));
 }
 
-void PartsSource::read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
-                       std::span<std::byte> content, Xxh3Stream* digest) const {
+/// Where it begins.
+PartsSource::Row PartsSource::block(const StoredVariable& variable, const BoxRow& row, std::uint64_t number) const {
   const auto found = rows_.find(row.first_checksum);
   if (found == rows_.end()) {
     throw CorruptError("the part of rank " + std::to_string(row.rank) + " of a node-local copy is not on this host");
   }
-  (*found->second.data)(found->second.offset + place_in_row(variable, row, number), content, digest);
+  return {found->second.data, found->second.offset + place_in_row(variable, row, number)};
+}
+
+void PartsSource::read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
+                       std::span<std::byte> content, Xxh3Stream* digest) const {
+  const Row from = block(variable, row, number);
+  from.data->read(from.offset, content, digest);
+}
+
+void PartsSource::digest(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::size_t size,
+                         Xxh3Stream& digest) const {
+  const Row from = block(variable, row, number);
+  from.data->add_to(from.offset, size, digest);
 }
 
 void begin_assembly(const core::FileAddress& file, const StructureImage& image) {

@@ -108,6 +108,8 @@ class Part {
   /// Some of the data, which are added to the digest if there is one.
   /// @param offset  from the begin of the data @throws StorageError, CorruptError if the data end before that
   void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) const;
+  /// Adds some of the data to the digest, which is empty. @throws as `read`; std::bad_alloc
+  void digest(std::uint64_t offset, std::size_t size, Xxh3Stream& digest) const;
   /// All data, to be read: mapped where the file lies in memory. A file on a disk is never mapped: an error of the disk
   /// would end the process by a signal. @throws StorageError, CorruptError; std::bad_alloc
   [[nodiscard]] core::Mapping data() const;
@@ -189,16 +191,26 @@ class PartsSource final : public BlockSource {
 
   void read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::span<std::byte> content,
             Xxh3Stream* digest) const override;
+  void digest(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::size_t size,
+              Xxh3Stream& digest) const override;
 
  private:
-  /// Adds what it has read to the digest if there is one.
-  using Read = std::function<void(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest)>;
+  /// Data of a part: its file, or memory that another process has sent.
+  struct Data {
+    std::shared_ptr<const Part> part;
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const void> owner;  ///< of the bytes
+
+    void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) const;
+    void add_to(std::uint64_t offset, std::size_t size, Xxh3Stream& digest) const;
+  };
   struct Row {
-    std::shared_ptr<const Read> data;
+    std::shared_ptr<const Data> data;
     std::uint64_t offset = 0;
   };
 
-  void add(const std::vector<PartRow>& rows, Read data);
+  void add(const std::vector<PartRow>& rows, Data data);
+  [[nodiscard]] Row block(const StoredVariable& variable, const BoxRow& row, std::uint64_t number) const;
   [[nodiscard]] std::uint64_t place_in_row(const StoredVariable& variable, const BoxRow& row,
                                            std::uint64_t number) const;
 

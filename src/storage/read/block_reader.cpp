@@ -138,7 +138,14 @@ bool BlockReader::block_is_right(const Place& place) {
   const std::size_t size = bytes_of(place.block, place.variable.type.size_bytes);
   const auto offset = offset_if_dense(place.variable.dataset(), place.block);
   digest_.reset();
-  if (reader_ && offset && reader_->digest(*offset, size, digest_) && digest_.digest() == expected_digest(place)) {
+  const auto add_to_digest = [&] {
+    if (source_ != nullptr) {
+      source_->digest(place.variable, place.row, place.number, size, digest_);
+      return true;
+    }
+    return reader_ && offset && reader_->digest(*offset, size, digest_);
+  };
+  if (add_to_digest() && digest_.digest() == expected_digest(place)) {
     if (news_ != nullptr) {
       news_->add(size);
     }

@@ -35,6 +35,9 @@ class BlockSource {
   /// if there is one. @throws CorruptError if they cannot be had
   virtual void read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
                     std::span<std::byte> content, Xxh3Stream* digest) const = 0;
+  /// Adds the @p size bytes of that block to @p digest, which is empty. @throws as `read`
+  virtual void digest(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::size_t size,
+                      Xxh3Stream& digest) const = 0;
 };
 
 class BlockReader {
