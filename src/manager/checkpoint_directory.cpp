@@ -491,8 +491,8 @@ struct CheckpointDirectory::Recycling {
   std::shared_ptr<const core::Directory> place;
   core::FileAddress file;
   bool durable;
-  std::optional<std::uint64_t> save;  ///< whose data it holds, if that is known
-  std::optional<Left> left{};         ///< the same, once the file can be written over
+  std::optional<Left> committed;  ///< as this object committed it, if it did
+  std::optional<Left> left{};     ///< as it can be written over, if nobody has touched it since
 
   void run();
 };
@@ -507,10 +507,11 @@ void CheckpointDirectory::Recycling::run() {
     }
     const storage::PosixFile opened = storage::PosixFile::open_to_write(file);
     if (!opened.is_shared()) {
-      storage::void_commit_record(opened);
+      const bool is_as_committed = committed && committed->is(opened.status());
+      const struct stat status = storage::void_commit_record(opened);
       core::failpoint("retire.recycled_void");
-      if (save) {
-        left = Left{{opened.status()}, *save};
+      if (is_as_committed) {
+        left = Left{{status}, committed->save};
       }
       return;
     }
@@ -528,12 +529,11 @@ bool CheckpointDirectory::make_recycled(std::uint64_t number, bool in_background
     return false;
   }
   const auto committed = committed_.extract(number);
-  const bool is_as_committed = !committed.empty() && committed.mapped().is(*retired);
   recycled_left_.reset();
   place().rename(file_name(number), place(), kRecycledName);
   core::failpoint("retire.recycled_renamed");
   recycling_ = std::make_shared<Recycling>(Recycling{
-      shared_place(), recycled(), durable_, is_as_committed ? std::optional(committed.mapped().save) : std::nullopt});
+      shared_place(), recycled(), durable_, committed.empty() ? std::nullopt : std::optional(committed.mapped())});
   recycling_task_.emplace([recycling = recycling_] { recycling->run(); });
   return in_background || await_recycled();
 }

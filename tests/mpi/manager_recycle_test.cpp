@@ -18,6 +18,20 @@ namespace fs = std::filesystem;
 using testing::Each;
 using testing::SizeIs;
 
+/// A thread sees to it.
+bool happens(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1000 && !condition(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return condition();
+}
+
+/// Whether the thread of the last save has made the recycled file one that is no checkpoint: it writes to it after the
+/// newest checkpoint is committed. To open it before would disturb the thread.
+bool becomes_void(const fs::path& recycled, const fs::path& newest) {
+  return happens([&] { return fs::last_write_time(recycled) > fs::last_write_time(newest); });
+}
+
 class RecycleTest : public ManagerTest {
  protected:
   [[nodiscard]] fs::path checkpoint_file(int number) const {
@@ -39,14 +53,6 @@ class RecycleTest : public ManagerTest {
     MPI_Barrier(MPI_COMM_WORLD);
   }
 
-  /// A thread sees to it.
-  static bool happens(const std::function<bool()>& condition) {
-    for (int i = 0; i < 1000 && !condition(); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return condition();
-  }
-
   void expect_restored(CheckpointManager& manager, int seed) {
     state.set(99);
     manager.restore_or_initialize();
@@ -60,10 +66,9 @@ TEST_F(RecycleTest, TheRetiredFileIsTheNextOne) {
   CheckpointManager manager = open({.max_to_keep = 1});
   save_each(manager, {1});
   const ino_t first = inode(checkpoint_file(1));
-  const auto committed = fs::last_write_time(checkpoint_file(1));
   save_each(manager, {2});
   EXPECT_EQ(inode(spare), first);
-  EXPECT_TRUE(happens([&] { return fs::last_write_time(spare) > committed; }));  // to open it would disturb the thread
+  EXPECT_TRUE(becomes_void(spare, checkpoint_file(2)));
   EXPECT_THROW(static_cast<void>(storage::read_metadata(spare)), CorruptError);
   save_each(manager, {3});
   EXPECT_EQ(inode(checkpoint_file(3)), first);
@@ -263,6 +268,7 @@ class UnchangedTest : public testing::Test {
   void flip_bit_in_recycled(bool keeps_time) const {
     if (world_rank() == 0) {
       const fs::path spare = directory / "run/.reprieve.recycled";
+      ASSERT_TRUE(becomes_void(spare, file()));
       struct stat status = {};
       ASSERT_EQ(::stat(spare.c_str(), &status), 0);
       std::fstream stream(spare, std::ios::in | std::ios::out | std::ios::binary);

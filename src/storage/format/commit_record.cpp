@@ -143,13 +143,16 @@ bool is_void(const Bytes& commit_record) {
   return std::ranges::all_of(commit_record, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-void void_commit_record(const PosixFile& file) {
+struct stat void_commit_record(const PosixFile& file) {
   Bytes commit_record = commit_record_bytes(file);
-  if (!is_void(commit_record)) {
-    std::fill(commit_record.begin(), commit_record.end(), std::byte{0});
-    file.write_all(commit_record, 0);
-    file.sync();
+  if (is_void(commit_record)) {
+    return file.status();
   }
+  std::fill(commit_record.begin(), commit_record.end(), std::byte{0});
+  file.write_all(commit_record, 0);
+  const struct stat status = file.status();
+  file.sync();
+  return status;
 }
 
 Bytes commit_record_bytes(const PosixFile& file) {

@@ -33,8 +33,9 @@ void check_table_sizes(const std::string& file_name, const CommitRecord& commit_
 void write_commit_record(const PosixFile& file, const CommitRecord& commit_record);
 
 /// Makes sure that @p file has no commit record, neither now nor after a power cut: from then on it is not a
-/// checkpoint, whatever else it holds. Costs nothing if there was none. @throws StorageError
-void void_commit_record(const PosixFile& file);
+/// checkpoint, whatever else it holds. Costs nothing if there was none.
+/// @return  the file's status right after that @throws StorageError
+struct stat void_commit_record(const PosixFile& file);
 
 /// @throws CorruptError if the file is not a complete checkpoint, or not as long as it was, or the commit record is
 /// corrupt; MismatchError if the file has a format version that this library does not know
