@@ -184,8 +184,7 @@ constexpr __mmask16 kAllHalves = 0xFFFF;
 // NOLINTEND
 
 /// The dispatched functions of xxHash 0.8.1 return with the upper halves of the AVX registers in use. SSE code of the
-/// program, which runs after them on this thread, is then some three times slower, until somebody cleans them. After
-/// the kernels above the compiler does that.
+/// program, which runs after them on this thread, is then some three times slower, until somebody cleans them.
 void clean_registers() noexcept {
   static const bool has_them = __builtin_cpu_supports("avx") != 0;
   if (has_them) {
@@ -198,11 +197,10 @@ void clean_registers() noexcept {}
 
 std::size_t add_stripes(Xxh3Kernel kernel, Sums& sums, std::size_t since, const Stripes& stripes) noexcept {
 #if defined(__x86_64__)
-  if (kernel == Xxh3Kernel::avx512) {
-    return add_avx512(sums, since, stripes);
-  }
-  if (kernel == Xxh3Kernel::avx2) {
-    return add_avx2(sums, since, stripes);
+  if (kernel != Xxh3Kernel::plain) {
+    since = kernel == Xxh3Kernel::avx512 ? add_avx512(sums, since, stripes) : add_avx2(sums, since, stripes);
+    zero_upper_halves();  // the compiler does not where it does not optimise
+    return since;
   }
 #endif
   return add_plain(sums, since, stripes);
