@@ -377,6 +377,20 @@ TEST_F(DigestedReads, ASigbusElsewhereEndsAProgramWithoutAHandler) {
       testing::KilledBySignal(SIGBUS), "");
 }
 
+TEST_F(DigestedReads, ASigbusThatIsSentEndsAProgramWithoutAHandler) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        struct sigaction by_system = {};
+        by_system.sa_handler = SIG_DFL;
+        static_cast<void>(sigaction(SIGBUS, &by_system, nullptr));
+        const MappedPiece mapped(PosixFile::open_to_read(path), 0, kLarge);
+        static_cast<void>(raise(SIGBUS));
+        static_cast<void>(xxh3(mapped.bytes()));
+      },
+      testing::KilledBySignal(SIGBUS), "");
+}
+
 TEST_F(DigestedReads, WorkWhereAllSignalsAreBlocked) {
   const core::SignalsBlocked blocked;
   const PosixFile file = PosixFile::open_to_write(path);

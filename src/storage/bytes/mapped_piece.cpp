@@ -67,8 +67,12 @@ class MappedPiece::Handler {
     } else if (of_program.sa_handler != SIG_DFL && of_program.sa_handler != SIG_IGN) {
       of_program.sa_handler(signal);
     } else {
-      // The system ends the process when the instruction is tried again.
+      // The system ends the process when the instruction is tried again. A signal that was sent has none: it comes
+      // again.
       static_cast<void>(::sigaction(SIGBUS, &of_program, nullptr));
+      if (info->si_code <= 0) {
+        static_cast<void>(::raise(signal));
+      }
     }
     errno = error;
   }
