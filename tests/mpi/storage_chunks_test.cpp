@@ -5,6 +5,7 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "storage/read/inspect_file.hpp"
@@ -50,7 +51,7 @@ class StorageChunks : public StorageTest {
     for (std::uint64_t x = 0; x < shape[0]; ++x) {
       for (std::uint64_t y = 0; y < shape[1]; ++y) {
         for (std::uint64_t z = 0; z < shape[2]; ++z) {
-          wrong += values[at++] == GhostedGrid::expected({x, y, z}) ? 0U : 1U;
+          wrong += values[at++] == GhostedGrid::expected(std::array{x, y, z}) ? 0U : 1U;
         }
       }
     }
@@ -178,7 +179,7 @@ TEST_F(StorageChunks, OfSmallBlocksAreWrittenEachByItsRank) {
         for (std::uint64_t y = 0; y < box.extent[1]; ++y) {
           for (std::uint64_t z = 0; z < box.extent[2]; ++z) {
             visit(memory[((x + 1) * kPadded + y + 1) * kPadded + z + 1],
-                  GhostedGrid::expected({box.offset[0] + x, box.offset[1] + y, box.offset[2] + z}));
+                  GhostedGrid::expected(std::array{box.offset[0] + x, box.offset[1] + y, box.offset[2] + z}));
           }
         }
       }
