@@ -315,18 +315,27 @@ Part::Part(PosixFile file) : file_(std::move(file)) {
   data_bytes_ = commit_record.data_bytes;
 }
 
-void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) const {
-  if (!FileReader(file_).read(into, kPartDataOffset + offset, digest)) {
-    file_.read_and_digest(into, kPartDataOffset + offset, digest);
+/// Small pages of memory cost more to map than to copy into the processor's cache, from where they go on.
+template <class Use>
+void Part::for_each_piece(std::uint64_t offset, std::uint64_t size, Use&& use) const {
+  Bytes buffer(static_cast<std::size_t>(std::min<std::uint64_t>(size, kCachedBytes / 2)));
+  for (std::uint64_t done = 0; done < size; done += buffer.size()) {
+    const auto piece =
+        std::span(buffer).first(static_cast<std::size_t>(std::min<std::uint64_t>(size - done, buffer.size())));
+    file_.read_all(piece, kPartDataOffset + offset + done);
+    use(piece);
   }
 }
 
+void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) const {
+  for_each_piece(offset, into.size(), [&](std::span<const std::byte> piece) {
+    copy_and_digest(piece, into.first(piece.size()), digest);
+    into = into.subspan(piece.size());
+  });
+}
+
 void Part::digest(std::uint64_t offset, std::size_t size, Xxh3Stream& digest) const {
-  if (!FileReader(file_).digest(kPartDataOffset + offset, size, digest)) {
-    digest.reset();
-    Bytes buffer(size);
-    file_.read_and_digest(buffer, kPartDataOffset + offset, &digest);
-  }
+  for_each_piece(offset, size, [&](std::span<const std::byte> piece) { digest.update(piece); });
 }
 
 core::Mapping Part::data() const { return read_range(file_, kPartDataOffset, static_cast<std::size_t>(data_bytes_)); }

@@ -115,6 +115,9 @@ class Part {
   [[nodiscard]] core::Mapping data() const;
 
  private:
+  template <class Use>
+  void for_each_piece(std::uint64_t offset, std::uint64_t size, Use&& use) const;
+
   PosixFile file_;
   PartName name_;
   PartTables tables_;
