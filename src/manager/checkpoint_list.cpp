@@ -251,7 +251,9 @@ bool settle_commits(DirectoryRecord& record, const core::Directory& directory) {
 
 std::optional<DirectoryRecord> read_raw_record(const core::Directory& directory) {
   const auto found = directory.look(kRecordName);
-  if (!found) {
+  const bool is_empty =
+      found && S_ISREG(found->st_mode) && found->st_size == 0;  // a power cut soon after the first start
+  if (!found || is_empty) {
     return std::nullopt;
   }
   try {

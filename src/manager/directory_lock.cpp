@@ -229,6 +229,7 @@ bool DirectoryLock::try_lock() {
     case ENOLCK:
       core::log::warning("the file system of {} has no locks ({}): nothing keeps a second run out of the directory",
                          file_.string(), std::generic_category().message(errno));
+      only_mark_tells_ = true;
       return true;
     default:
       throw storage::storage_error("lock", file_, errno);
@@ -257,7 +258,15 @@ void DirectoryLock::write_mark() {
         [&] { return ::pwrite(descriptor_, mark_.data() + done, mark_.size() - done, static_cast<off_t>(done)); }));
   }
   check(core::uninterrupted([&] { return ::ftruncate(descriptor_, static_cast<off_t>(mark_.size())); }));
-  check(core::uninterrupted([&] { return ::fsync(descriptor_); }));
+  if (only_mark_tells_) {
+    flush_mark();
+  }
+}
+
+void DirectoryLock::flush_mark() const {
+  if (core::uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {
+    throw storage::storage_error("write the lock file", file_, errno);
+  }
 }
 
 /// A purge of old files takes the lock file too. The lock is still held then, by the handle, and nobody else has one as

@@ -68,6 +68,8 @@ class DirectoryLock {
 
   /// The content of the lock file, unlike that of any other run: who reads it sees the same directory.
   [[nodiscard]] const std::string& mark() const noexcept { return mark_; }
+  /// Other hosts see the mark from now on: NFS sends what is in a file at its fsync. @throws StorageError
+  void flush_mark() const;
 
   /// Whether the file lies in that directory.
   [[nodiscard]] bool is_in(const core::Directory& directory) const { return directory_.is(directory); }
@@ -89,6 +91,7 @@ class DirectoryLock {
   std::string name_;
   std::filesystem::path file_;
   std::string mark_;
+  bool only_mark_tells_ = false;  ///< the file system has no locks
   int descriptor_ = -1;
   core::OwnerProcess owner_;
   core::ClosedOnFork closed_on_fork_;

@@ -133,9 +133,7 @@ CheckpointManager::Impl::Impl(const std::shared_ptr<cluster::Communicator>& rank
   core::log::set_rank(comm.rank());
   comm.set_timeout(manager::opening_timeout(options));
   comm.on_chief([this] { open_directory(); }, "opening the checkpoint directory");
-  const auto mark = [this] { return lock->mark(); };
-  manager::check_directory_is_shared(comm, directory,
-                                     comm.from_chief(mark, "looking at the checkpoint directory from all ranks"));
+  manager::check_directory_is_shared(comm, directory, lock);
   comm.set_timeout(options.io_timeout);
 }
 

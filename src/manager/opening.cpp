@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/log.hpp"
-#include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
 #include "settings/settings.hpp"
 #include "storage/bytes/checksum.hpp"
@@ -71,8 +70,10 @@ milliseconds opening_timeout(const ManagerOptions& options) {
          std::clamp(options.lock_timeout, milliseconds(0), kLongestTimeout);
 }
 
-void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory& directory, const std::string& mark) {
+void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory& directory,
+                               const std::optional<DirectoryLock>& lock) {
   constexpr const char* what = "looking at the checkpoint directory from all ranks";
+  const std::string mark = comm.from_chief([&] { return lock->mark(); }, what);
   std::string problem;
   const auto seen = [&] {
     try {
@@ -87,8 +88,11 @@ void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory&
     }
     return false;
   };
-  const auto deadline = std::chrono::steady_clock::now() + kVisibilityTimeout;
   bool shared = seen();
+  if (comm.max(shared ? 0 : 1, what) != 0) {
+    comm.on_chief([&] { lock->flush_mark(); }, what);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + kVisibilityTimeout;
   while (!shared && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(50));
     shared = seen();

@@ -16,6 +16,7 @@
 #include "core/run_record.hpp"
 #include "core/setting.hpp"
 #include "manager/checkpoint_directory.hpp"
+#include "manager/directory_lock.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 #include "reprieve/manager_options.hpp"
 #include "state/registry.hpp"
@@ -36,9 +37,10 @@ namespace reprieve::manager {
 /// While the directory is opened, the other ranks wait for rank 0 to get the lock. Not collective.
 [[nodiscard]] std::chrono::milliseconds opening_timeout(const ManagerOptions& options);
 
-/// Makes sure that every rank sees the directory that rank 0 has opened, by @p mark in its lock file.
-/// @throws StorageError, on all ranks
-void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory& directory, const std::string& mark);
+/// Makes sure that every rank sees the directory that rank 0 has opened, by the mark in its lock file.
+/// @param lock  rank 0's @throws StorageError, on all ranks
+void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory& directory,
+                               const std::optional<DirectoryLock>& lock);
 
 // What the environment of rank 0 says to a manager.
 

@@ -50,7 +50,9 @@ std::string id_for(const std::vector<storage::SaveIdentity>& identities) {
 RunIdentity::RunIdentity(const core::Directory& directory, std::string prefix, bool durable)
     : directory_(directory), prefix_(std::move(prefix)), durable_(durable) {
   const std::vector<storage::SaveIdentity> identities = identities_in(directory_.path());
-  if (auto record = read_directory_record(directory_)) {
+  auto record = read_directory_record(directory_);
+  const bool is_new = !record;
+  if (record) {
     record_ = std::move(*record);
   } else {
     record_.id = id_for(identities);
@@ -65,7 +67,7 @@ RunIdentity::RunIdentity(const core::Directory& directory, std::string prefix, b
   ++record_.run;
   own_.launch = make_random_id();
   record_.saves = last_save_ + kPortion;
-  write_or_warn(durable_);
+  write_or_warn(durable_ && !is_new);  // the first checkpoint carries all that a new one says
 }
 
 void RunIdentity::write_or_warn(bool durable) noexcept {

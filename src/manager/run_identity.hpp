@@ -17,8 +17,8 @@
 namespace reprieve::manager {
 
 /// Made at the start of a run, under the lock of the directory: raises the run counter above everything that was seen
-/// in the directory, durably. Where that cannot be written (a full disk) a warning says so, and the run continues: what
-/// it saves carries the counters, from which the next start takes them.
+/// in the directory, durably in one that is not new. Where that cannot be written (a full disk) a warning says so, and
+/// the run continues: what it saves carries the counters, from which the next start takes them.
 class RunIdentity {
  public:
   /// @param directory  lives as long as this
