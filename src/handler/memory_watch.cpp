@@ -289,7 +289,7 @@ std::set<std::uint64_t> MemoryWatch::changed_since(const Objects& now) const {
 void MemoryWatch::after_step(const std::vector<VariableMemory>& variables) {
   Objects now = look();
   for (const std::uint64_t address : changed_since(now)) {
-    by_steps_[address] = now[address];
+    ++by_steps_[address];
   }
   for (const VariableMemory& variable : variables) {
     storage::Xxh3Stream stream;
@@ -321,9 +321,11 @@ events::MemoryChanges MemoryWatch::changes(const std::vector<VariableMemory>& va
     });
   };
   events::MemoryChanges result{.steps = static_cast<events::Count>(steps_), .objects = last_.size()};
-  for (const auto& [address, object] : by_steps_) {
-    if (!without_steps_.contains(address) && !is_covered(address, object.bytes)) {
-      result.uncovered.push_back({object.name, object.bytes});
+  for (const auto& [address, times] : by_steps_) {
+    const auto object = last_.find(address);
+    const bool is_of_steps = object != last_.end() && times * 2 > steps_ && !without_steps_.contains(address);
+    if (is_of_steps && !is_covered(address, object->second.bytes)) {
+      result.uncovered.push_back({object->second.name, object->second.bytes});
     }
   }
   std::ranges::sort(result.uncovered, std::greater<>(), &events::MemoryChanges::Object::bytes);

@@ -35,7 +35,8 @@ class MemoryWatch {
   /// variables are mostly parameters, which no step changes.
   static constexpr std::uint64_t kLeastBlock = 1056;
 
-  /// What differs from the last call was changed by a step.
+  /// What differs from the last call was changed by a step, or, on a busy machine, by MPI or this library meanwhile:
+  /// only what most steps change counts.
   void after_step(const std::vector<VariableMemory>& variables);
   /// What differs from the last call was changed without a step, by MPI or this library: it does not count.
   void after_pause();
@@ -55,7 +56,7 @@ class MemoryWatch {
   [[nodiscard]] std::set<std::uint64_t> changed_since(const Objects& now) const;
 
   Objects last_;
-  std::map<std::uint64_t, Object> by_steps_;
+  std::map<std::uint64_t, int> by_steps_;  ///< how many steps changed what lies at an address
   std::set<std::uint64_t> without_steps_;
   std::map<std::string, std::uint64_t> variables_;  ///< their digests after the last step
   std::set<std::string> changed_variables_;

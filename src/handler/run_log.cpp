@@ -89,7 +89,7 @@ void RunLog::step(std::uint64_t run_calls, std::chrono::nanoseconds length) noex
 namespace {
 
 constexpr std::uint64_t kFirstMemoryLook = 2;
-constexpr int kMemoryLooks = 4;
+constexpr int kMemoryLooks = 6;
 constexpr int kCallsInPause = 20;
 constexpr std::chrono::milliseconds kPauseForMemory{300};  // the pollers look ten times a second
 

@@ -112,7 +112,7 @@ constexpr double kOrphanTime = 4.0;
 /// From the last word of the ranks to the end of the command.
 constexpr std::chrono::seconds kLeaveTimeout = 30s;
 /// So many steps are enough for the looks at the memory.
-constexpr std::uint64_t kMemorySteps = 6;
+constexpr std::uint64_t kMemorySteps = 8;
 
 void write_orders(const fs::path& directory, const core::DrillOrders& orders) {
   core::Directory::open(directory).write_text(core::kDrillOrdersName, core::to_text(orders), core::kOwnFile, false);
