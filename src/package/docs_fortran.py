@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The reference of the Fortran module, from its sources and from what c_interface.cmake made of the headers of C."""
+
+import itertools
+import re
+
+from docs_headers import prose
+
+HEAD = re.compile(r" *(?!end )[^!']*?(?:function|subroutine) (\w+)\(([^)]*)\)")
+TYPE = re.compile(r"((?: *!>.*\n)*)  type(?:, bind\(c\))? :: (reprieve_\w+)\n((?s:.*?))  end type")
+BINDING = re.compile(r"((?: *!>.*\n)*) *(?:procedure|generic) :: (\w+)(?: => ([\w, ]+?))?(?: *!<(.*))?\n")
+
+
+def procedures_in(text):
+    """By name: the comment above it, its head, and the declarations below."""
+    result, comment, lines = {}, "", iter(text.splitlines())
+    for line in lines:
+        if line.lstrip().startswith("!>"):
+            comment += line + "\n"
+            continue
+        if head := HEAD.match(line):
+            declarations = list(itertools.takewhile(lambda each: "::" in each, lines))
+            result.setdefault(head[1], (comment, line.strip(), declarations))
+        comment = ""
+    return result
+
+
+class Module:
+    def __init__(self, sources, generated):
+        texts = {path.name: path.read_text() for path in [*sources.glob("*.F90"), *generated.iterdir()]}
+        self.intro = re.search(r"((?:!>.*\n)+)module reprieve\n", texts["reprieve.F90"])[1]
+        self.constants = re.findall(r"^  (integer, parameter :: .*)$", texts["reprieve_c.F90"], re.MULTILINE)
+        self.files = {}
+        for name in ("loop", "state", "settings", "errors", "callbacks"):
+            text = texts[f"reprieve_{name}.F90"]
+            self.files[name] = re.sub(r"#include <(.*)>", lambda found: texts[found[1]], text)
+
+    def procedure(self, procedures, name, shown):
+        """What it does, and its head with the declarations of its arguments, under the name by which programs call it."""
+        comment, head, declarations = procedures[name]
+        of_interest = set(re.findall(r"\w+", head)) - {"self"}
+        kept = [line.strip() for line in declarations if of_interest & set(re.findall(r"\w+", line.split("::")[1]))]
+        head = re.sub(rf"\b{name}\b", shown, head)
+        return comment, "\n  ".join([head, *kept])
+
+    def section(self, text):
+        public = {name for line in re.findall(r"public :: (.*)", text) for name in re.findall(r"reprieve_\w+", line)}
+        public.discard("reprieve_finish")
+        procedures = procedures_in(text)
+        result = ""
+        for comment, name, body in TYPE.findall(text):
+            if name not in public:
+                continue
+            components, _, bindings = body.partition("  contains\n")
+            result += f"\n## {name}\n\n{prose(comment)}\n\n"
+            if "private" not in components and not bindings:
+                result += f"```fortran\ntype :: {name}\n{components}end type\n```\n"
+            seen = set()
+            for above, shown, bound, beside in BINDING.findall(bindings):
+                names = [each for each in (bound or shown).split(", ") if each in procedures]
+                if shown in seen or not names:
+                    continue
+                seen.add(shown)
+                comments = [prose(above), beside.strip() + "\n" if beside else "", *(prose(procedures[each][0]) for each in names)]
+                code = self.procedure(procedures, names[0], shown)[1]
+                result += f"\n### {name}%{shown}\n\n```fortran\n{code}\n```\n\n" + "\n".join(filter(None, dict.fromkeys(comments))) + "\n"
+        for name in procedures:
+            if name in public:
+                comment, code = self.procedure(procedures, name, name)
+                result += f"\n## {name}\n\n```fortran\n{code}\n```\n\n{prose(comment)}\n"
+        return result
+
+    def page(self):
+        constants = "\n".join(self.constants)
+        return (f"# Fortran reference\n\n{prose(self.intro)}\n" + "".join(map(self.section, self.files.values()))
+                + f"\n## Constants\n\n```fortran\n{constants}\n```\n")
+
+
+def reference(sources, generated):
+    return Module(sources, generated).page()
