@@ -2,6 +2,7 @@
 """The site, as Sphinx makes it for target `docs`: its form, and its pages (docs_pages.py)."""
 
 import pathlib
+import re
 import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
@@ -23,24 +24,31 @@ napoleon_use_ivar = True
 
 html_theme = "furo"
 html_static_path = ["docs.css", "docs.js"]
-html_css_files = ["docs.css"]
+html_css_files = ["night.css", "docs.css"]
 html_js_files = ["docs.js"]
 html_copy_source = False
 html_show_sphinx = False
 copybutton_prompt_text = "$ "
 
 
+def mend_theme(folder):
+    """That of Debian 12 has its script in two files, as no browser loads them, and does not follow the system at night."""
+    theme = pathlib.Path(furo.__file__).parent / "theme/furo/static"
+    script, style = (theme / "scripts/furo.js").read_text(), (theme / "styles/furo.css").read_text()
+    (folder / "scripts").mkdir(parents=True)
+    if script.startswith("import Gumshoe"):
+        parts = (theme / "scripts/gumshoe-patched.js").read_text(), script.partition("\n")[2]
+        (folder / "scripts/furo.js").write_text("\n".join(parts))
+    night = re.search(r'body\[data-theme="dark"\] ({[^}]*})', style) if "prefers-color-scheme" not in style else None
+    rule = f'@media (prefers-color-scheme: dark) {{ body:not([data-theme="light"]) {night[1]} }}\n' if night else ""
+    (folder / "night.css").write_text(rule)
+
+
 def write(app, config):
     folder = pathlib.Path(app.srcdir)
     docs_pages.write(root, folder, config.repository)
+    mend_theme(folder / "static")
     config.html_title = f"{project} {config.release}"
-    # The theme of Debian 12 has its script in two files, as no browser loads them.
-    scripts = pathlib.Path(furo.__file__).parent / "theme/furo/static/scripts"
-    text = (scripts / "furo.js").read_text()
-    if text.startswith("import Gumshoe"):
-        text = (scripts / "gumshoe-patched.js").read_text() + text.partition("\n")[2]
-    (folder / "static/scripts").mkdir(parents=True)
-    (folder / "static/scripts/furo.js").write_text(text)
     config.html_static_path.append(str(folder / "static"))
 
 

@@ -31,7 +31,7 @@ class Module:
         self.intro = re.search(r"((?:!>.*\n)+)module reprieve\n", texts["reprieve.F90"])[1]
         self.constants = re.findall(r"^  (integer, parameter :: .*)$", texts["reprieve_c.F90"], re.MULTILINE)
         self.files = {}
-        for name in ("loop", "state", "settings", "errors", "callbacks"):
+        for name in ("state", "loop", "settings", "errors", "callbacks"):
             text = texts[f"reprieve_{name}.F90"]
             self.files[name] = re.sub(r"#include <(.*)>", lambda found: texts[found[1]], text)
 

@@ -41,6 +41,21 @@ def symbols_of(folder):
     return found
 
 
+def split_enum(code):
+    """The values alone, and a list of what the comments say of each."""
+    values, said, comment = [], [], ""
+    for line in code.splitlines():
+        if re.match(r" *(///|/\*\*| \*)", line):
+            comment += line + "\n"
+            continue
+        value, _, beside = re.sub("/\*\*<|///<", "@", line).partition("@")
+        values.append(value.rstrip())
+        if text := prose(comment) or beside.removesuffix("*/").strip():
+            said.append(f"- `{value.split()[0].rstrip(',')}`: " + " ".join(text.split()))
+        comment = ""
+    return "\n".join(values), "\n\n" + "\n".join(said)
+
+
 class Header:
     def __init__(self, text, symbols):
         self.lines, self.symbols = text.splitlines(), sorted(symbols)
@@ -86,6 +101,9 @@ class Header:
                     is_in_section = True
             section = first
             heading = ""
+            if symbol.kind == "enum":
+                code, values = split_enum(code)
+                comment += values
             if symbol.kind == "class":
                 heading, code = f"{'###' if '::' in symbol.name else '##'} {symbol.name}", ""
             elif not comment and first == done + 1 and entries[-1][1]:

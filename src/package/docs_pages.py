@@ -25,17 +25,6 @@ def name_of(path):
     return NAMES.get(str(path), (path.parent.name if path.name == "README.md" else path.stem).lower())
 
 
-PYTHON = """# Python reference
-
-```{eval-rst}
-.. automodule:: reprieve
-   :members:
-   :imported-members:
-   :inherited-members: RuntimeError, SystemExit, OSError
-```
-"""
-
-
 class Pages:
     def __init__(self, root, folder, repository):
         self.root, self.folder, self.repository = root, folder, repository
@@ -91,7 +80,7 @@ class Pages:
         self.texts["cpp"] = f"# C++ reference\n\n| header | what |\n|---|---|\n{rows}" + tree("", names)
         self.texts["c"] = f"# C reference\n\n{c}"
         self.texts["fortran"] = docs_fortran.reference(self.root / "src/bindings/fortran", self.folder.parent / "fortran")
-        self.texts["python-reference"] = PYTHON
+        self.texts["python-reference"] = python_reference(self.root / "src/bindings/python/reprieve/__init__.py")
         self.sections["Look up"] |= dict.fromkeys(["cpp.md", "c.md", "fortran.md", "python-reference.md"], ".md")
 
     def write(self):
@@ -104,6 +93,13 @@ class Pages:
             file = self.folder / f"{name}.md"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
+
+
+def python_reference(module):
+    """What the module shows, its errors last."""
+    names = sorted(re.findall(r'^    "(\w+)",$', module.read_text(), re.MULTILINE), key=lambda name: name.endswith("Error"))
+    return ("# Python reference\n\n```{eval-rst}\n.. automodule:: reprieve\n   :members: " + ", ".join(names)
+            + "\n   :inherited-members: BaseException, Exception, dict, object\n```\n")
 
 
 def entry(text, name):
