@@ -48,7 +48,7 @@ def split_enum(code):
         if re.match(r" *(///|/\*\*| \*)", line):
             comment += line + "\n"
             continue
-        value, _, beside = re.sub("/\*\*<|///<", "@", line).partition("@")
+        value, _, beside = re.sub(r"/\*\*<|///<", "@", line).partition("@")
         values.append(value.rstrip())
         if text := prose(comment) or beside.removesuffix("*/").strip():
             said.append(f"- `{value.split()[0].rstrip(',')}`: " + " ".join(text.split()))

@@ -56,6 +56,8 @@ class Pages:
         if link is None or re.match("[a-z]+:", link):
             return found[0]
         path = self.target(page, link)
+        if not (self.root / path).exists():
+            return found[0]  # of which Sphinx warns
         if path in self.pages:
             return f"{name_of(path)}.md{anchor}"
         if path.endswith((".svg", ".png")):
