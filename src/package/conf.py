@@ -28,6 +28,7 @@ html_css_files = ["night.css", "docs.css"]
 html_js_files = ["docs.js"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 copybutton_prompt_text = "$ "
 
 

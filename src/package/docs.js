@@ -9,6 +9,8 @@ document.addEventListener("DOMContentLoaded", () => {
     const is_there = (word) => [Search._index.terms[new Stemmer().stemWord(word.toLowerCase())]].flat().includes(page);
     const words = splitQuery(text);
     const there = words.filter(is_there);
-    query(words.length > 4 && there.length > 1 ? there.join(" ") : text);
+    const is_message = words.length > 4 && there.length > 1;
+    if (is_message) Scorer.score = ([docname, , , , score]) => score + (docname === "troubleshooting" ? 100 : 0);
+    return query(is_message ? there.join(" ") : text);
   };
 });

@@ -4,7 +4,7 @@
 import itertools
 import re
 
-from docs_headers import prose
+from docs_headers import prose, split
 
 HEAD = re.compile(r" *(?!end )[^!']*?(?:function|subroutine) (\w+)\(([^)]*)\)")
 TYPE = re.compile(r"((?: *!>.*\n)*)  type(?:, bind\(c\))? :: (reprieve_\w+)\n((?s:.*?))  end type")
@@ -54,7 +54,8 @@ class Module:
             components, _, bindings = body.partition("  contains\n")
             result += f"\n## {name}\n\n{prose(comment)}\n\n"
             if "private" not in components and not bindings:
-                result += f"```fortran\ntype :: {name}\n{components}end type\n```\n"
+                code, said = split(components)
+                result += f"```fortran\ntype :: {name}\n{code}\nend type\n```\n\n{said}\n"
             seen = set()
             for above, shown, bound, beside in BINDING.findall(bindings):
                 names = [each for each in (bound or shown).split(", ") if each in procedures]

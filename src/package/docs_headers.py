@@ -18,6 +18,7 @@ def prose(comment):
     text = re.sub(r"@return ", "\n\n**Returns** ", text)
     text = re.sub(r"@p (\w+)", r"`\1`", text)
     text = re.sub(r"(`[^`]*`)|<", lambda found: found[1] or r"\<", text)
+    text = re.sub(r"`?apps/guide/(\w+)\.md`?", r"[\1](/\1.md)", text)
     return re.sub(r"@file\s*", "", text).strip()
 
 
@@ -41,19 +42,20 @@ def symbols_of(folder):
     return found
 
 
-def split_enum(code):
-    """The values alone, and a list of what the comments say of each."""
-    values, said, comment = [], [], ""
+def split(code):
+    """Declarations without the comments above and beside them, and a list of what these say."""
+    shown, said, comment = [], [], ""
     for line in code.splitlines():
-        if re.match(r" *(///|/\*\*| \*)", line):
+        if re.match(r" *(///(?!<)|!>|/\*\*(?!<)| \*)", line):
             comment += line + "\n"
             continue
-        value, _, beside = re.sub(r"/\*\*<|///<", "@", line).partition("@")
-        values.append(value.rstrip())
-        if text := prose(comment) or beside.removesuffix("*/").strip():
-            said.append(f"- `{value.split()[0].rstrip(',')}`: " + " ".join(text.split()))
+        line, _, beside = re.sub(r"/\*\*<|///<|!<", "\0", line).partition("\0")
+        shown.append(line.rstrip())
+        if text := prose(comment + beside):
+            name = re.match(r".*?(\w+) *(?:[={;,].*)?$", line.split(" :: ")[-1])[1]
+            said.append(f"- `{name}`: " + " ".join(text.split()))
         comment = ""
-    return "\n".join(values), "\n\n" + "\n".join(said)
+    return "\n".join(shown), "\n".join(said)
 
 
 class Header:
@@ -101,19 +103,20 @@ class Header:
                     is_in_section = True
             section = first
             heading = ""
-            if symbol.kind == "enum":
-                code, values = split_enum(code)
-                comment += values
+            said = ""
+            if symbol.kind in ("enum", "variable"):
+                code, said = split(code)
             if symbol.kind == "class":
                 heading, code = f"{'###' if '::' in symbol.name else '##'} {symbol.name}", ""
             elif not comment and first == done + 1 and entries[-1][1]:
                 entries[-1][1] += "\n" + code
+                entries[-1][2] += "\n" + said
                 done = last
                 continue
             elif symbol.kind != "variable" and "::" not in symbol.owner and (symbol.owner, symbol.name) not in headings:
                 heading = f"{'###' if symbol.owner or is_in_section else '##'} {symbol.name}"
                 headings.add((symbol.owner, symbol.name))
-            entries.append([heading, code, comment])
+            entries.append([heading, code, f"{comment}\n\n{said}".strip()])
             done = max(done, last) if symbol.kind != "class" else done
         return "".join(f"{heading}\n\n" + (f"```cpp\n{code}\n```\n\n" if code else "") + f"{comment}\n\n"
                        for heading, code, comment in entries)

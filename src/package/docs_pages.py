@@ -78,8 +78,8 @@ class Pages:
             name = "cpp/" + header.removesuffix(".hpp")
             self.texts[name] = f"# {header}\n\n```cpp\n#include <reprieve/{header}>\n```\n\n{about}\n\n{text}"
             names += f"{name}\n"
-            rows += f"| [{header}]({name}.md) | " + " ".join(about.split("\n\n")[0].split()) + " |\n"
-        self.texts["cpp"] = f"# C++ reference\n\n| header | what |\n|---|---|\n{rows}" + tree("", names)
+            rows += f"- [{header}]({name}.md): " + about.split("\n\n")[0].replace("\n", " ") + "\n"
+        self.texts["cpp"] = f"# C++ reference\n\nThe public headers:\n\n{rows}" + tree("", names)
         self.texts["c"] = f"# C reference\n\n{c}"
         self.texts["fortran"] = docs_fortran.reference(self.root / "src/bindings/fortran", self.folder.parent / "fortran")
         self.texts["python-reference"] = python_reference(self.root / "src/bindings/python/reprieve/__init__.py")
