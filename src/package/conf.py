@@ -5,6 +5,7 @@ import pathlib
 import re
 import sys
 
+sys.dont_write_bytecode = True  # beside the sources
 root = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(root / "src/bindings/python")]
 
@@ -12,7 +13,7 @@ import docs_pages  # noqa: E402
 import furo  # noqa: E402
 
 project = "Reprieve"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.githubpages", "sphinx_copybutton"]
 suppress_warnings = ["misc.highlighting_failure"]  # examples with "..." in them
 myst_heading_anchors = 4  # the names that links use, as on GitHub
 default_role = "code"

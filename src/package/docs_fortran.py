@@ -35,13 +35,14 @@ class Module:
             text = texts[f"reprieve_{name}.F90"]
             self.files[name] = re.sub(r"#include <(.*)>", lambda found: texts[found[1]], text)
 
-    def procedure(self, procedures, name, shown):
-        """What it does, and its head with the declarations of its arguments, under the name by which programs call it."""
-        comment, head, declarations = procedures[name]
+    @staticmethod
+    def code(procedures, name, shown):
+        """The head with the declarations of the arguments, under the name by which programs call it."""
+        _, head, declarations = procedures[name]
         of_interest = set(re.findall(r"\w+", head)) - {"self"}
         kept = [line.strip() for line in declarations if of_interest & set(re.findall(r"\w+", line.split("::")[1]))]
         head = re.sub(rf"\b{name}\b", shown, head)
-        return comment, "\n  ".join([head, *kept])
+        return "```fortran\n" + "\n  ".join([head, *kept]) + "\n```\n\n"
 
     def section(self, text):
         public = {name for line in re.findall(r"public :: (.*)", text) for name in re.findall(r"reprieve_\w+", line)}
@@ -56,19 +57,17 @@ class Module:
             if "private" not in components and not bindings:
                 code, said = split(components)
                 result += f"```fortran\ntype :: {name}\n{code}\nend type\n```\n\n{said}\n"
-            seen = set()
-            for above, shown, bound, beside in BINDING.findall(bindings):
-                names = [each for each in (bound or shown).split(", ") if each in procedures]
-                if shown in seen or not names:
-                    continue
-                seen.add(shown)
-                comments = [prose(above), beside.strip() + "\n" if beside else "", *(prose(procedures[each][0]) for each in names)]
-                code = self.procedure(procedures, names[0], shown)[1]
-                result += f"\n### {name}%{shown}\n\n```fortran\n{code}\n```\n\n" + "\n".join(filter(None, dict.fromkeys(comments))) + "\n"
+            bound = {}
+            for above, shown, names, beside in BINDING.findall(bindings):
+                names = [each for each in (names or shown).split(", ") if each in procedures]
+                if names:
+                    bound.setdefault(shown, (names, []))[1].extend([above, beside, *(procedures[each][0] for each in names)])
+            for shown, (names, comments) in bound.items():
+                result += f"\n### {name}%{shown}\n\n{self.code(procedures, names[0], shown)}"
+                result += "\n\n".join(filter(None, dict.fromkeys(map(prose, comments)))) + "\n"
         for name in procedures:
             if name in public:
-                comment, code = self.procedure(procedures, name, name)
-                result += f"\n## {name}\n\n```fortran\n{code}\n```\n\n{prose(comment)}\n"
+                result += f"\n## {name}\n\n{self.code(procedures, name, name)}{prose(procedures[name][0])}\n"
         return result
 
     def page(self):

@@ -66,8 +66,10 @@ class Pages:
         return f"{self.repository}/{path}" if self.repository else f"{self.show(path)}.md"
 
     def add(self, path):
-        text = (self.root / path).read_text()
-        self.texts[name_of(path)] = CODE_OR_LINK.sub(lambda found: self.moved(path, found), text)
+        text, name = (self.root / path).read_text(), name_of(path)
+        if name in self.texts:
+            raise ValueError(f"{path}: another page has the address /{name}/ already; NAMES in docs_pages.py gives it another one")
+        self.texts[name] = CODE_OR_LINK.sub(lambda found: self.moved(path, found), text)
 
     def add_reference(self):
         rows = names = c = ""
