@@ -3,6 +3,7 @@
 
 import collections
 import re
+import textwrap
 import xml.etree.ElementTree
 
 Symbol = collections.namedtuple("Symbol", "line kind name owner")
@@ -17,7 +18,7 @@ def prose(comment):
     text = re.sub(r"@throws ", "\n\n**Throws** ", text)
     text = re.sub(r"@return ", "\n\n**Returns** ", text)
     text = re.sub(r"@p (\w+)", r"`\1`", text)
-    text = re.sub(r"(`[^`]*`)|<", lambda found: found[1] or r"\<", text)
+    text = re.sub(r"(`[^`]*`|^ {4}.*)|<", lambda found: found[1] or r"\<", text, flags=re.MULTILINE)
     text = re.sub(r"`?apps/guide/(\w+)\.md`?", r"[\1](/\1.md)", text)
     return re.sub(r"@file\s*", "", text).strip()
 
@@ -75,14 +76,15 @@ class Header:
         while True:
             line = re.sub(r"//.*|/\*.*?\*/", "", self.lines[last])
             depth += line.count("(") - line.count(")")
-            if depth <= 0 and re.search(end + r"(?! *[,)])", line.replace("{}", "")) or last - first > 60:
+            if depth <= 0 and re.search(end + r"(?! *[,)])", line.replace("= {}", "")) or last - first > 60:
                 break
             last += 1
-        code = self.lines[first : last + 1]
+        code = textwrap.dedent("\n".join(self.lines[first : last + 1]))
+        if "REPRIEVE_EXPORT " in code:
+            code = re.sub(r"\n {16}|REPRIEVE_EXPORT ", lambda found: "\n" if found[0][0] == "\n" else "", code)
         if symbol.kind == "function":
-            code[-1] = re.sub(r" *(?: : \w+_?\(.*)?\{(?!\}[,)]).*$", ";", code[-1])
-        indent = len(code[0]) - len(code[0].lstrip())
-        return first, last, "\n".join(line[indent:].replace("REPRIEVE_EXPORT ", "") for line in code)
+            code = re.sub(r"\s+: [\w:]+\(.*|\s*(?<!= )\{.*", ";", code, flags=re.DOTALL)
+        return first, last, re.sub(" *// NOLINT.*", "", code)
 
     def comment_above(self, first):
         i = first
@@ -91,19 +93,20 @@ class Header:
         return prose("\n".join(self.lines[i:first]))
 
     def page(self):
-        entries, headings, done, section, is_in_section = [], set(), -1, 0, False
+        entries, headings, unshown, done, section, is_in_section = [], set(), set(), -1, 0, False
         for symbol in self.symbols:
             first, last, code = self.declared(symbol)
             comment = self.comment_above(first)
-            if first <= done or UNSHOWN.search(code) or UNSHOWN.search(comment):
+            if symbol.kind == "class" and not comment:
+                unshown.add(symbol.name)
+            if first <= done or symbol.owner in unshown or UNSHOWN.search(code) or UNSHOWN.search(comment):
                 continue
             for line in self.lines[section:first]:
                 if title := SECTION.search(line):
                     entries.append([f"## {title[1]}", "", ""])
                     is_in_section = True
             section = first
-            heading = ""
-            said = ""
+            heading = said = ""
             if symbol.kind in ("enum", "variable"):
                 code, said = split(code)
             if symbol.kind == "class":
