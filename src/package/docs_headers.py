@@ -8,7 +8,7 @@ import xml.etree.ElementTree
 
 Symbol = collections.namedtuple("Symbol", "line kind name owner")
 SECTION = re.compile(r"/\* -+ (.*?) -+ \*/")
-UNSHOWN = re.compile(r"= delete|operator|~|(\w+)\(\1&& ?\w*\)|Internal to the library")
+UNSHOWN = re.compile(r"= delete|operator=|~|(\w+)\(\1&& ?\w*\)|Internal to the library")
 
 
 def prose(comment):
@@ -97,7 +97,7 @@ class Header:
         for symbol in self.symbols:
             first, last, code = self.declared(symbol)
             comment = self.comment_above(first)
-            if symbol.kind == "class" and not comment:
+            if symbol.kind == "class" and "<" in symbol.name and not comment:  # how a form of template is stored
                 unshown.add(symbol.name)
             if first <= done or symbol.owner in unshown or UNSHOWN.search(code) or UNSHOWN.search(comment):
                 continue
