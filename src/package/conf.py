@@ -34,15 +34,15 @@ copybutton_prompt_text = "$ "
 
 
 def mend_theme(folder):
-    """That of Debian 12 has its script in two files, as no browser loads them, and does not follow the system at night."""
+    """Debian packs the sources of the theme: its script in two files, of which one is lost, and no colours for the system's night."""
     theme = pathlib.Path(furo.__file__).parent / "theme/furo/static"
     script, style = (theme / "scripts/furo.js").read_text(), (theme / "styles/furo.css").read_text()
     (folder / "scripts").mkdir(parents=True)
-    if script.startswith("import Gumshoe"):
+    if script.startswith("import "):
         parts = (theme / "scripts/gumshoe-patched.js").read_text(), script.partition("\n")[2]
         (folder / "scripts/furo.js").write_text("\n".join(parts))
-    night = re.search(r'body\[data-theme="dark"\] ({[^}]*})', style) if "prefers-color-scheme" not in style else None
-    rule = f'@media (prefers-color-scheme: dark) {{ body:not([data-theme="light"]) {night[1]} }}\n' if night else ""
+    night = re.search(r'body\[data-theme="dark"\] ({[^}]*})', style)
+    rule = f'@media screen and (prefers-color-scheme: dark) {{ body:not([data-theme="light"]) {night[1]} }}\n' if night else ""
     (folder / "night.css").write_text(rule)
 
 

@@ -102,8 +102,13 @@ class Pages:
 def python_reference(module):
     """What the module shows, its errors last."""
     names = sorted(re.findall(r'^    "(\w+)",$', module.read_text(), re.MULTILINE), key=lambda name: name.endswith("Error"))
-    return ("# Python reference\n\n```{eval-rst}\n.. automodule:: reprieve\n   :members: " + ", ".join(names)
-            + "\n   :inherited-members: BaseException, Exception, dict, object\n```\n")
+    shown = ".. automodule:: reprieve\n"
+    for name in names:
+        kind = "function" if name.islower() else "exception" if name.endswith("Error") else "class"
+        shown += f"\n.. auto{kind}:: reprieve.{name}\n"
+        if kind != "function":
+            shown += "   :members:\n   :inherited-members: dict, object\n   :exclude-members: add_note, with_traceback\n"
+    return f"# Python reference\n\n```{{eval-rst}}\n{shown}```\n"
 
 
 def entry(text, name):
