@@ -34,7 +34,7 @@ copybutton_prompt_text = "$ "
 
 
 def mend_theme(folder):
-    """Debian packs the sources of the theme: its script in two files, of which one is lost, and no colours for the system's night."""
+    """Debian packs the sources of the theme: its script in two files, no colours for the system's night."""
     theme = pathlib.Path(furo.__file__).parent / "theme/furo/static"
     script, style = (theme / "scripts/furo.js").read_text(), (theme / "styles/furo.css").read_text()
     (folder / "scripts").mkdir(parents=True)

@@ -25,56 +25,44 @@ def procedures_in(text):
     return result
 
 
-class Module:
-    def __init__(self, sources, generated):
-        texts = {path.name: path.read_text() for path in [*sources.glob("*.F90"), *generated.iterdir()]}
-        self.intro = re.search(r"((?:!>.*\n)+)module reprieve\n", texts["reprieve.F90"])[1]
-        self.constants = re.findall(r"^  (integer, parameter :: .*)$", texts["reprieve_c.F90"], re.MULTILINE)
-        self.files = {}
-        for name in ("state", "loop", "settings", "errors", "callbacks"):
-            text = texts[f"reprieve_{name}.F90"]
-            self.files[name] = re.sub(r"#include <(.*)>", lambda found: texts[found[1]], text)
+def code(procedures, name, shown):
+    """The head with the declarations of the arguments, under the name by which programs call it."""
+    _, head, declarations = procedures[name]
+    of_interest = set(re.findall(r"\w+", head)) - {"self"}
+    kept = [line.strip() for line in declarations if of_interest & set(re.findall(r"\w+", line.split("::")[1]))]
+    return "```fortran\n" + "\n  ".join([re.sub(rf"\b{name}\b", shown, head), *kept]) + "\n```\n\n"
 
-    @staticmethod
-    def code(procedures, name, shown):
-        """The head with the declarations of the arguments, under the name by which programs call it."""
-        _, head, declarations = procedures[name]
-        of_interest = set(re.findall(r"\w+", head)) - {"self"}
-        kept = [line.strip() for line in declarations if of_interest & set(re.findall(r"\w+", line.split("::")[1]))]
-        head = re.sub(rf"\b{name}\b", shown, head)
-        return "```fortran\n" + "\n  ".join([head, *kept]) + "\n```\n\n"
 
-    def section(self, text):
-        public = {name for line in re.findall(r"public :: (.*)", text) for name in re.findall(r"reprieve_\w+", line)}
-        public.discard("reprieve_finish")
-        procedures = procedures_in(text)
-        result = ""
-        for comment, name, body in TYPE.findall(text):
-            if name not in public:
-                continue
-            components, _, bindings = body.partition("  contains\n")
-            result += f"\n## {name}\n\n{prose(comment)}\n\n"
-            if "private" not in components and not bindings:
-                code, said = split(components)
-                result += f"```fortran\ntype :: {name}\n{code}\nend type\n```\n\n{said}\n"
-            bound = {}
-            for above, shown, names, beside in BINDING.findall(bindings):
-                names = [each for each in (names or shown).split(", ") if each in procedures]
-                if names:
-                    bound.setdefault(shown, (names, []))[1].extend([above, beside, *(procedures[each][0] for each in names)])
-            for shown, (names, comments) in bound.items():
-                result += f"\n### {name}%{shown}\n\n{self.code(procedures, names[0], shown)}"
-                result += "\n\n".join(filter(None, dict.fromkeys(map(prose, comments)))) + "\n"
-        for name in procedures:
-            if name in public:
-                result += f"\n## {name}\n\n{self.code(procedures, name, name)}{prose(procedures[name][0])}\n"
-        return result
-
-    def page(self):
-        constants = "\n".join(self.constants)
-        return (f"# Fortran reference\n\n{prose(self.intro)}\n" + "".join(map(self.section, self.files.values()))
-                + f"\n## Constants\n\n```fortran\n{constants}\n```\n")
+def section(text):
+    public = set(re.findall(r"\breprieve_\w+", " ".join(re.findall(r"public :: (.*)", text)))) - {"reprieve_finish"}
+    procedures = procedures_in(text)
+    result = ""
+    for comment, name, body in TYPE.findall(text):
+        if name not in public:
+            continue
+        components, _, bindings = body.partition("  contains\n")
+        result += f"\n## {name}\n\n{prose(comment)}\n\n"
+        if "private" not in components and not bindings:
+            shown, said = split(components)
+            result += f"```fortran\ntype :: {name}\n{shown}\nend type\n```\n\n{said}\n"
+        bound = {}
+        for above, shown, names, beside in BINDING.findall(bindings):
+            names = [each for each in (names or shown).split(", ") if each in procedures]
+            if names:
+                bound.setdefault(shown, (names, []))[1].extend([above, beside, *(procedures[each][0] for each in names)])
+        for shown, (names, comments) in bound.items():
+            result += f"\n### {name}%{shown}\n\n{code(procedures, names[0], shown)}"
+            result += "\n\n".join(filter(None, dict.fromkeys(map(prose, comments)))) + "\n"
+    for name in procedures:
+        if name in public:
+            result += f"\n## {name}\n\n{code(procedures, name, name)}{prose(procedures[name][0])}\n"
+    return result
 
 
 def reference(sources, generated):
-    return Module(sources, generated).page()
+    texts = {path.name: path.read_text() for path in [*sources.glob("*.F90"), *generated.iterdir()]}
+    result = "# Fortran reference\n\n" + prose(re.search(r"((?:!>.*\n)+)module reprieve\n", texts["reprieve.F90"])[1]) + "\n"
+    for name in ("state", "loop", "settings", "errors", "callbacks"):
+        result += section(re.sub(r"#include <(.*)>", lambda found: texts[found[1]], texts[f"reprieve_{name}.F90"]))
+    constants = re.findall(r"^  (integer, parameter :: .*)$", texts["reprieve_c.F90"], re.MULTILINE)
+    return result + "\n## Constants\n\n```fortran\n" + "\n".join(constants) + "\n```\n"

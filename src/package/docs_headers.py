@@ -69,7 +69,8 @@ class Header:
     def declared(self, symbol):
         """Where it begins, and its lines."""
         first = last = symbol.line - 1
-        while not self.is_comment(first - 1) and self.lines[first - 1] and not re.search(r"[;{}:]( .*)?$|^#", self.lines[first - 1]):
+        ends_before = re.compile(r"[;{}:]( .*)?$|^#|^$")
+        while not self.is_comment(first - 1) and not ends_before.search(self.lines[first - 1]):
             first -= 1  # template <...>, or a type in a line of its own
         end = {"enum": "}", "variable": ";", "typedef": ";"}.get(symbol.kind, r";|\{")
         depth = 0

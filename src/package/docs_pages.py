@@ -68,7 +68,7 @@ class Pages:
     def add(self, path):
         text, name = (self.root / path).read_text(), name_of(path)
         if name in self.texts:
-            raise ValueError(f"{path}: another page has the address /{name}/ already; NAMES in docs_pages.py gives it another one")
+            raise ValueError(f"{path}: another page has the address /{name}/: NAMES in docs_pages.py can change it")
         self.texts[name] = CODE_OR_LINK.sub(lambda found: self.moved(path, found), text)
 
     def add_reference(self):
