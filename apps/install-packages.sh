@@ -9,7 +9,7 @@ usage: apps/install-packages.sh [GROUP...]
 
 Installs the packages of the groups that are missing; does nothing, and needs no rights, if there are none.
 Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy, sanitizers), mpich (MPICH beside
-Open MPI, which stays the default of this machine), packages (to make and try Debian packages, and module files), docs (the API reference), torch (PyTorch, for the tests with it),
+Open MPI, which stays the default of this machine), packages (to make and try Debian packages, and module files), docs (the site of the documentation), torch (PyTorch, for the tests with it),
 debian13 (to make a Debian 13, for .ci/debian13.sh), gridengine (Grid Engine, for the test with it; Debian 12).
 Made for Debian 12 and 13. Elsewhere it names the packages, and leaves finding their like to you.
 END
@@ -49,7 +49,7 @@ packages_packages=(
   mmdebstrap                                  # bare systems, in which the packages are made (apps/make-packages.sh)
   environment-modules                         # the module file; takes the place of Lmod
 )
-docs_packages=(doxygen)
+docs_packages=(doxygen python3-sphinx furo python3-myst-parser python3-sphinx-copybutton python3-numpy)
 debian13_packages=(mmdebstrap)
 gridengine_packages=(gridengine-master gridengine-exec gridengine-client)
 torch_packages=(python3-torch)                # 600 MB with what it needs: the tests of apps/guide/pytorch

@@ -207,6 +207,18 @@ TEST(Pages, SentencesOfTheGuideAreShort) {
   EXPECT_GT(count, 20U);
 }
 
+/// The navigation of the site is read from there.
+TEST(Pages, TheGuideListsAllItsPages) {
+  const fs::path guide = kRootOfPages / "apps/guide";
+  std::set<fs::path> listed{guide / "README.md"};
+  for (const std::string& link : links_on(guide / "README.md")) {
+    listed.insert((guide / link).lexically_normal());
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(guide)) {
+    EXPECT_TRUE(entry.path().extension() != ".md" || listed.contains(entry.path())) << entry.path();
+  }
+}
+
 TEST(Pages, ALongSentenceIsNoticed) {
   const reprieve::test::TemporaryDirectory directory;
   std::string five = "one two three four five ";
