@@ -28,8 +28,8 @@ fs::file_status status_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
-    throw UsageError(core::escaped(path.string()) + " does not exist; check the spelling, relative paths start at " +
-                     fs::current_path().string());
+    throw MissingError(core::escaped(path.string()) + " does not exist; check the spelling, relative paths start at " +
+                       fs::current_path().string());
   }
   if (error) {
     throw UsageError("cannot look at " + core::escaped(path.string()) + ": " + error.message());
@@ -113,10 +113,21 @@ void require_file(const fs::path& file) {
   }
 }
 
-void require_directory(const fs::path& directory) {
-  if (directory.empty()) {
-    throw UsageError("DIR is missing: give the directory that holds the checkpoints (--help has examples)");
+bool is_foreign(const fs::path& file) noexcept {
+  try {
+    return storage::is_foreign(storage::PosixFile::open_to_read(file));
+  } catch (const std::exception&) {
+    return false;  // who reads it says why
   }
+}
+
+void require_checkpoint(const fs::path& file) {
+  if (is_foreign(file)) {
+    throw UsageError(core::escaped(file.string()) + " is not a checkpoint: " + kForeign);
+  }
+}
+
+void require_directory(const fs::path& directory) {
   if (!fs::is_directory(status_of(directory))) {
     throw UsageError(core::escaped(directory.string()) +
                      " is not a directory; give the one that holds the checkpoints");
