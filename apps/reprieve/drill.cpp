@@ -303,7 +303,7 @@ Examples:
   reprieve drill --memory -- mpirun -n 4 ./train                    which memory do steps change that is not registered?
   reprieve drill --grace 30s -- ./job.sh                            a batch script, by the signal of --signal=B:USR1@30
   reprieve drill --as time-limit -- mpirun -n 4 ./train             what if Slurm signals every process?
-  reprieve drill --as command --signal TERM --grace 10s -- ./job.sh docker stop, Kubernetes
+  reprieve drill --as command --signal TERM --grace 10s -- ./job.sh   docker stop, Kubernetes
   reprieve drill --after-steps 100 --json -- srun --mpi=pmix ./train > drill.json
 
 Exit codes: 0 the job would survive, 1 it would lose work,)";

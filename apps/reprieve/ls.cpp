@@ -25,8 +25,8 @@ constexpr const char* kFooter =
     R"(Lists the committed checkpoints, oldest first. STEP is the number of calls of run() that the state holds. It reads no
 data, so it is done at once, also with terabytes: `reprieve verify` reads them, and says which checkpoints are valid.
 
-  STATE    committed: it was written to its end; CORRUPT: its tables of contents are; NOT A CHECKPOINT: another file that
-           has such a name
+  STATE    committed: it was written to its end; CORRUPT: what the file says of itself is wrong; NOT A CHECKPOINT: a file
+           of another kind with such a name
 
 Examples:
   reprieve ls checkpoints
