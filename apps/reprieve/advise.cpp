@@ -131,7 +131,7 @@ std::string too_little_text(const RunHistory& history) {
   return history.observed_s >= kLeastS && history.saves_s.size() >= kFewestSaves
              ? ""
              : fmt::format(
-                   "Too little data: {} in {} of work on record. Ask again after some minutes and {} saves or more.",
+                   "Too little data: {} in {} of work on record; a minute with {} saves is the least. Ask again later.",
                    count_text(history.saves_s.size(), "save"), time_text(history.observed_s), kFewestSaves);
 }
 

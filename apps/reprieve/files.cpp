@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <fstream>
+#include <variant>
 
 #include "core/directory.hpp"
 #include "core/event_log.hpp"
@@ -230,11 +232,21 @@ std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const
 }
 
 std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory) {
-  const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
-  const auto last = timeline.status(directory, false);
+  const fs::path file = directory / manager::kEventLogName;
   std::error_code ignored;
-  const bool is_here = last && fs::is_directory(last->local_directory, ignored);
-  return is_here ? std::optional(last->local_directory) : std::nullopt;
+  std::ifstream log;
+  if (fs::is_regular_file(file, ignored)) {
+    log.open(file);
+  }
+  fs::path last;
+  for (std::string line; log.is_open() && std::getline(log, line);) {
+    if (line.find(R"("event":"start")") != std::string::npos) {  // the others are many, and are not parsed
+      const auto logged = core::event_from_text(line);
+      const auto* start = logged ? std::get_if<events::Start>(&logged->event) : nullptr;
+      last = start != nullptr ? fs::path(start->local_directory.value_or("")) : last;
+    }
+  }
+  return fs::is_directory(last, ignored) ? std::optional(last) : std::nullopt;
 }
 
 std::set<fs::path> run_directories(const fs::path& top) {
