@@ -9,6 +9,7 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "command.hpp"
 #include "core/log.hpp"
@@ -273,7 +274,8 @@ std::vector<Entry> entries_of(const std::filesystem::path& directory) {
   return entries;
 }
 
-/// The newest that is committed: of each kind, the last one of the list; of several kinds, the one saved last.
+/// The newest that is committed: of each kind, the last one of the list; of several kinds, the one saved last. One
+/// that was copied here comes last, as it does in a restore.
 Entry latest_of(const std::vector<Entry>& entries, const std::filesystem::path& directory) {
   std::map<std::string, const Entry*> last;
   for (const Entry& entry : entries) {
@@ -284,7 +286,10 @@ Entry latest_of(const std::vector<Entry>& entries, const std::filesystem::path& 
   if (last.empty()) {
     throw MissingError("there is no checkpoint in " + core::escaped(directory.string()));
   }
-  return *std::ranges::max_element(last, {}, [](const auto& each) { return each.second->metadata->time_us; })->second;
+  const auto age = [](const auto& each) {
+    return std::pair(!each.second->file.is_foreign, each.second->metadata->time_us);
+  };
+  return *std::ranges::max_element(last, {}, age)->second;
 }
 
 /// Paths for scripts: on a terminal alone without what would steer it.

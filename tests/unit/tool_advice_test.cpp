@@ -165,7 +165,7 @@ TEST(Advice, TooLittleData) {
   EXPECT_FALSE(nothing.interval);
   EXPECT_FALSE(nothing.notice);
   EXPECT_THAT(nothing.missing, Contains(HasSubstr("no save is on record")));
-  EXPECT_THAT(text_of(nothing), StartsWith("Too little data: 0 saves in 0 s of work on record."));
+  EXPECT_THAT(text_of(nothing), StartsWith("Too little data: 0 saves in 0 s of work on record; "));
   EXPECT_TRUE(to_json(nothing)["notice"].is_null());
   RunHistory no_steps = history();
   no_steps.steps = 0;
@@ -173,7 +173,7 @@ TEST(Advice, TooLittleData) {
   const Advice advice = advise(no_steps, {});
   EXPECT_FALSE(advice.interval->steps);
   EXPECT_THAT(advice.missing, Contains(HasSubstr("no step")));
-  EXPECT_THAT(text_of(advice), StartsWith("Too little data: 1 save in 1 h 0 min of work on record."));
+  EXPECT_THAT(text_of(advice), StartsWith("Too little data: 1 save in 1 h 0 min of work on record; "));
   EXPECT_THAT(text_of(advise(history(), {})), Not(HasSubstr("Too little")));
   EXPECT_THAT(text_of(advice), Not(HasSubstr("save_every_steps")));
 }
