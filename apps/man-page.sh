@@ -11,17 +11,29 @@ name=$(basename "$page" .1)
 help=$("$@" --help)
 summary=$(sed 's/[,.:].*//; q' <<<"$help")
 
-# help2man takes "reprieve verify" for the page reprieve, and fills the lines of examples like a text.
+# Each command with what it is for, which two blanks part in the help, so that nobody copies both.
+examples=$(awk '
+  function shown(text) { gsub(/\\/, "\\e", text); gsub(/-/, "\\-", text); return (text ~ /^[.'\'']/ ? "\\&" : "") text }
+  /^Examples:/ { inside = 1; next }
+  inside && /^$/ { exit }
+  inside && /^  [^ ]/ {
+    line = substr($0, 3)
+    gap = match(line, /  +/)
+    print ".TP\n\\fB" shown(gap ? substr(line, 1, gap - 1) : line) "\\fR\n" (gap ? shown(substr(line, gap + RLENGTH)) : "\\&")
+    next
+  }
+  inside { sub(/^ +/, ""); print shown($0) }
+' <<<"$help")
+
+# help2man takes "reprieve verify" for the page reprieve, and its examples are commands and comments in one.
 help2man --no-info --section=1 --manual=Reprieve --source="Reprieve $version" --version-string="$version" \
   --name="$summary" "$*" |
-  awk -v name="$name" '
+  examples=$examples awk -v name="$name" '
     /^\.TH/ { sub(/^\.TH [^"]*/, ".TH " toupper(name) " ") }
     name_is_next { sub(/^.* \\- /, name " \\- "); name_is_next = 0 }
     /^\.SH NAME/ { name_is_next = 1 }
-    as_it_is && /^\./ { print ".fi"; as_it_is = 0 }
-    { print }
-    /^\.SH/ { in_examples = /EXAMPLES/ }
-    in_examples && /^\.IP/ { print ".nf"; as_it_is = 1 }
-    END { if (as_it_is) print ".fi" }
+    /^\.(SH|PP)/ { in_examples = 0 }
+    !in_examples { print }
+    /^\.SH EXAMPLES/ { in_examples = 1; print ENVIRON["examples"] }
   ' >"$page.new"
 mv "$page.new" "$page"

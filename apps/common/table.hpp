@@ -35,7 +35,7 @@ class Table {
       titles.push_back(columns_[column].title);
       widths.push_back(titles.back().size());
       for (const auto& row : rows_) {
-        widths.back() = std::max(widths.back(), row.at(column).size());
+        widths.back() = std::max(widths.back(), width_of(row.at(column)));
       }
     }
     print_row(out, indent, titles, widths);
@@ -45,11 +45,21 @@ class Table {
   }
 
  private:
+  /// Without what colours it: from ESC to m.
+  static std::size_t width_of(const std::string& cell) {
+    bool is_colour = false;
+    return static_cast<std::size_t>(std::ranges::count_if(cell, [&](char letter) {
+      const bool counts = !is_colour && letter != '\x1b';
+      is_colour = letter == '\x1b' || (is_colour && letter != 'm');
+      return counts;
+    }));
+  }
+
   void print_row(std::ostream& out, const std::string& indent, const std::vector<std::string>& cells,
                  const std::vector<std::size_t>& widths) const {
     std::string line = indent;
     for (std::size_t column = 0; column < columns_.size(); ++column) {
-      const std::string filling(widths[column] - cells[column].size(), ' ');
+      const std::string filling(widths[column] - width_of(cells[column]), ' ');
       line += columns_[column].align == Align::right ? filling + cells[column] : cells[column] + filling;
       line += "  ";
     }

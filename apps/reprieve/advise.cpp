@@ -24,9 +24,6 @@ namespace reprieve::tool {
 
 namespace {
 
-/// Shorter runs say little: they start, warm up and end.
-constexpr double kLeastRecordS = 60;
-
 using supervisor::RunHistory;
 using Seconds = std::chrono::duration<double>;
 
@@ -127,18 +124,22 @@ NoticeAdvice advise_notice(const Advice& known) {
   return advice;
 }
 
+/// Runs that were short tell little: they start, warm up and end. So do the first saves.
+std::string too_little_text(const RunHistory& history) {
+  constexpr double kLeastS = 60;
+  constexpr std::size_t kFewestSaves = 3;
+  return history.observed_s >= kLeastS && history.saves_s.size() >= kFewestSaves
+             ? ""
+             : fmt::format(
+                   "Too little data: {} in {} of work on record; a minute with {} saves is the least. Ask again later.",
+                   count_text(history.saves_s.size(), "save"), time_text(history.observed_s), kFewestSaves);
+}
+
 std::vector<std::string> find_missing(const Advice& known) {
   std::vector<std::string> missing;
-  if (known.history.observed_s < kLeastRecordS) {
-    missing.push_back(fmt::format("the record is of {}: too little to advise on; ask again after some minutes of work",
-                                  time_text(known.history.observed_s)));
-  }
   if (known.history.saves_s.empty()) {
     missing.emplace_back(
         "no save is on record: let the program save, by save_every_steps, save_every_s, a notice, or `reprieve drill`");
-  } else if (known.history.saves_s.size() < 3) {
-    missing.push_back(fmt::format("{} on record: the first ones are often slower or faster than the rest",
-                                  count_text(known.history.saves_s.size(), "save")));
   }
   if (!known.step_mean_s) {
     missing.emplace_back("no step is on record between two saves: how many steps an interval has is not known");
@@ -303,6 +304,7 @@ Advice advise(const RunHistory& history, const AdviceQuestion& question) {
   if (history.steps > 0) {
     advice.step_mean_s = history.stepping_s / static_cast<double>(history.steps);
   }
+  advice.too_little_data = too_little_text(history);
   advice.missing = find_missing(advice);
   if (!history.saves_s.empty()) {
     advice.interval = advise_interval(advice);
@@ -329,7 +331,8 @@ Json to_json(const Advice& advice) {
              {"with_margin", advice.grace_is_enough()},
              {"two_saves_fit", advice.notice->two_saves_s <= *advice.question.grace_s}};
   }
-  return {{"measured", history_json(advice)},
+  return {{"too_little_data", advice.too_little_data.empty() ? Json() : Json(advice.too_little_data)},
+          {"measured", history_json(advice)},
           {"checkpoint_interval", advice.interval ? interval_json(*advice.interval) : Json()},
           {"two_levels", advice.two_levels ? two_levels_json(*advice.two_levels) : Json()},
           {"notice", advice.notice ? notice_json(*advice.notice) : Json()},
@@ -338,6 +341,9 @@ Json to_json(const Advice& advice) {
 }
 
 void print_text(std::ostream& out, const Advice& advice) {
+  if (!advice.too_little_data.empty()) {
+    out << advice.too_little_data << (advice.notice ? " What follows is a first guess.\n\n" : "\n\n");
+  }
   print_history(out, advice);
   if (advice.interval) {
     print_interval(out, *advice.interval);
@@ -382,16 +388,16 @@ Examples:
   reprieve advise run1 run2 run3 --time-limit 4h              of several runs of one program
   export REPRIEVE_TERMINATION_SAVE_EVERY_S=$(reprieve advise checkpoints --json | jq .checkpoint_interval.interval_s)
 
-Exit codes: 0 done, 1 the grace of --grace is too short or tight, 2 there is nothing to advise from, or wrong usage.)";
+Exit codes: 0 done, 1 the grace of --grace is too short or tight,)";
 
 struct Options {
-  std::vector<std::filesystem::path> directories{"checkpoints"};
+  std::vector<std::filesystem::path> directories;
   AdviceQuestion question;
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
-  command.add_option("DIR", options.directories, "Checkpoint directories of one program; default: checkpoints");
+  add_directory(command, options.directories, "Checkpoint directories of one program");
   add_duration(command, "--mtbf", options.question.mtbf_s,
                "Mean time between failures of the whole job, all its nodes together")
       ->default_str("as measured");
@@ -411,8 +417,8 @@ supervisor::RunHistory read_histories(const Options& options) {
     require_directory(directory);
     const auto log = directory / manager::kEventLogName;
     if (!std::filesystem::exists(log)) {
-      throw UsageError(fmt::format("{} has no event log ({}): the setting checkpoints.event_log writes one",
-                                   directory.string(), manager::kEventLogName));
+      throw MissingError(fmt::format("{} has no event log ({}): the setting checkpoints.event_log writes one",
+                                     directory.string(), manager::kEventLogName));
     }
     history.add(Timeline(core::read_events(log, core::kLongestLog)).history());
   }

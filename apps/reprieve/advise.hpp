@@ -68,6 +68,7 @@ struct Advice {
   std::optional<IntervalAdvice> interval;
   std::optional<TwoLevelAdvice> two_levels;
   std::optional<NoticeAdvice> notice;
+  std::string too_little_data;       ///< that there is too little to rely on; empty if there is enough
   std::vector<std::string> missing;  ///< what is not known, and how to come to know it
 
   /// The state can be saved within the grace of the question, with a margin; true if none was asked for.

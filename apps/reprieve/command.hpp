@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,15 +19,23 @@
 #include <vector>
 
 #include "reprieve/error.hpp"
+#include "text.hpp"
 
 namespace reprieve::tool {
 
-/// Exit codes, the same for every subcommand.
+/// Exit codes, the same for every subcommand but `run`, which has those of its program besides.
 enum ExitCode : int {
   kGood = 0,     ///< done; valid; equal
-  kBad = 1,      ///< corrupt; different; not safe
-  kTrouble = 2,  ///< wrong usage, or something could not be read
+  kBad = 1,      ///< a check has failed: corrupt (`verify`); different; not safe
+  kTrouble = 2,  ///< wrong usage, not a checkpoint, unreadable, or the answer is not known
+  kMissing = 3,  ///< there is no such file or directory, no checkpoint, or no run
+  kLocked = 4,   ///< a run uses the directory
+  kCorrupt = 5,  ///< a checkpoint that is needed is corrupt
 };
+
+/// What --help says of them; behind what 0 and 1 are for one command.
+inline constexpr const char* kOtherExitCodes =
+    "2 wrong usage, not a checkpoint, unreadable or not known, 3 missing, 4 a run uses the directory,\n5 corrupt.";
 
 /// How long another program's answer is waited for.
 inline constexpr std::chrono::seconds kAnswerLimit{5};
@@ -87,7 +96,23 @@ inline CLI::Option* add_duration(CLI::App& command, const char* name, std::optio
       command, name, [&seconds](double value) { seconds = value > 0 ? std::optional(value) : std::nullopt; }, meaning);
 }
 
-inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print JSON"); }
+inline void add_json(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "Print JSON, for programs; its fields stay as they are");
+}
+
+/// Where the library makes checkpoints, as its pages show it, or where the user has gone to.
+inline std::filesystem::path default_directory() {
+  std::error_code ignored;
+  return std::filesystem::is_directory("checkpoints", ignored) ? "checkpoints" : ".";
+}
+
+/// The directory that a command looks at, or the directories, with the one that all commands take if there is none.
+template <class Directory>
+CLI::Option* add_directory(CLI::App& command, Directory& directory, const std::string& meaning,
+                           const char* name = "DIR") {
+  directory = Directory{default_directory()};
+  return command.add_option(name, directory, meaning + "; default: checkpoints if it is here, else this directory");
+}
 
 /// An option whose value is one of the names in @p values. The error for a wrong name lists them.
 template <class Value>
@@ -108,6 +133,19 @@ CLI::Option* add_choice(CLI::App& command, const char* name, Value& value, std::
     return true;
   };
   return command.add_option(name, read, meaning)->type_name(choice);
+}
+
+/// Whether words that matter are coloured on standard output.
+inline void add_color(CLI::App& command) {
+  const auto take = [](const std::string& when) {
+    if (when != "auto" && when != "always" && when != "never") {
+      throw CLI::ValidationError("found \"" + when + "\"; allowed: always, auto, never");
+    }
+    set_color(when == "always", when == "never");
+  };
+  command
+      .add_option_function<std::string>("--color", take, "Colours: on a terminal unless NO_COLOR is set (auto), or not")
+      ->type_name("auto|always|never");
 }
 
 /// The usage line of a command that runs a program shows that too: "reprieve run [OPTIONS] -- COMMAND...".
@@ -136,12 +174,13 @@ inline void require_program(const CLI::App& command, const std::vector<std::stri
 }
 
 /// Makes a subcommand whose options are bound by @p define and which runs @p run with them. A command whose options
-/// have a `program` gets there what stands behind the `--`.
+/// have a `program` gets there what stands behind the `--`. A footer that ends with a comma gets the codes of all.
 template <class Options>
 void add_command(const Tool& tool, const char* name, const char* summary, const char* footer,
                  void (*define)(CLI::App&, Options&), int (*run)(const Options&)) {
   CLI::App* command = tool.app.add_subcommand(name, summary);
-  command->footer(footer);
+  const std::string help = footer;
+  command->footer(help.ends_with(',') ? help + '\n' + kOtherExitCodes : help);
   // The options live as long as the callback, which CLI11 keeps.
   auto options = std::make_shared<Options>();
   define(*command, *options);

@@ -466,7 +466,7 @@ Examples:
   reprieve diff a.h5 b.h5 --json | jq -r '.differences[].variable'
   reprieve diff a.h5 b.h5 > /dev/null && echo equal
 
-Exit codes: 0 equal, 1 different, 2 corrupt, unreadable or wrong usage.)";
+Exit codes: 0 equal, 1 different,)";
 
 struct Options {
   std::filesystem::path a;
@@ -482,6 +482,7 @@ void define(CLI::App& command, Options& options) {
 
 /// What differs between two values means nothing if one of them is not what was written.
 void require_sound(const std::filesystem::path& file) {
+  require_checkpoint(file);
   const auto corruptions = verify_with_progress(file, file.string());
   if (!corruptions.empty()) {
     throw CorruptError(

@@ -268,19 +268,20 @@ Examples:
   reprieve doctor /scratch/me/checkpoints      where your program keeps its checkpoints
   srun -N 2 --ntasks-per-node=1 reprieve doctor /scratch/me/checkpoints
 
-Exit codes: 0 nothing is wrong, 1 a problem was found, 2 wrong usage.)";
+Exit codes: 0 nothing is wrong, 1 a problem was found,)";
 
 constexpr std::size_t kProbeBytes = std::size_t{64} << 20U;
 constexpr std::size_t kSmallBytes = 4096;
 constexpr int kSyncs = 5;
 
 struct Options {
-  fs::path directory{"."};
+  fs::path directory;
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
-  command.add_option("DIR", options.directory, "Where checkpoints are to lie; default: this directory");
+  add_directory(command, options.directory, "Where checkpoints are to lie");
+  add_color(command);
   add_json(command, options.json);
 }
 

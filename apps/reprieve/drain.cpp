@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// reprieve drain DIR
+// reprieve drain [DIR]
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -39,8 +39,8 @@ Examples:
   reprieve drain checkpoints
   srun --ntasks-per-node=1 --kill-on-bad-exit=0 reprieve drain checkpoints      on all nodes of a Slurm job
 
-Exit codes: 0 a checkpoint was made, or there is nothing newer than the checkpoints; 1 not complete: parts of other
-nodes are missing, or a part is corrupt; 2 directory in use, unreadable, or wrong usage.)";
+Exit codes: 0 a checkpoint was made, or there is nothing newer than the checkpoints, 1 not complete: parts of other
+nodes are missing, or a part is corrupt,)";
 
 struct Options {
   std::filesystem::path directory;
@@ -52,7 +52,7 @@ struct Options {
 };
 
 void define(CLI::App& command, Options& options) {
-  command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
+  add_directory(command, options.directory, "Directory of checkpoints");
   command.add_option("--local", options.local,
                      "Where the copies lie [checkpoints.local_directory of the last run, or /dev/shm]");
   command.add_option("--prefix", options.prefix, "Only copies of the program whose checkpoints' names begin so");
@@ -67,7 +67,7 @@ std::string flushed_text(std::size_t flushed, bool dry_run) {
     return "What this node has would be flushed into the directory";
   }
   return fmt::format("{}: run this on the other nodes",
-                     flushed > 0 ? fmt::format("{} parts of this node were flushed into the directory", flushed)
+                     flushed > 0 ? "This node has flushed " + count_text(flushed, "part") + " into the directory"
                                  : "What this node has is in the directory already, if it has any");
 }
 

@@ -48,13 +48,14 @@ struct VerdictWords {
   const char* id;
   const char* text;
   ExitCode code;
+  Tone tone;
 };
 
 const VerdictWords& words_of(DrillVerdict verdict) {
   static constexpr std::array<VerdictWords, 3> kWords{
-      {{"would_survive", "the job would survive", kGood},
-       {"would_lose_work", "the job would lose work, go another way, or not continue by itself", kBad},
-       {"unknown", "the drill could not tell", kTrouble}}};
+      {{"would_survive", "the job would survive", kGood, Tone::good},
+       {"would_lose_work", "the job would lose work, go another way, or not continue by itself", kBad, Tone::bad},
+       {"unknown", "the drill could not tell", kTrouble, Tone::warning}}};
   return kWords.at(static_cast<std::size_t>(verdict));
 }
 
@@ -62,7 +63,7 @@ Json start_json(const ObservedStart& start) {
   return {{"opened", start.opened},
           {"ready", start.ready},
           {"directory", start.directory.string()},
-          {"world_size", start.world_size},
+          {"ranks", start.world_size},
           {"begins_at_step", or_null(start.begins_at)},
           {"restored_step", or_null(start.restored_step)},
           {"restore_s", start.restore_s},
@@ -180,7 +181,7 @@ void print_text(std::ostream& out, const DrillReport& report) {
     out << fmt::format("\nkept: {}\n", core::escaped(directory.string()));
   }
   const bool promises_no_output = report.verdict == DrillVerdict::would_survive && !facts.compares_outputs;
-  out << fmt::format("\n{}{}\n", words_of(report.verdict).text,
+  out << fmt::format("\n{}{}\n", toned(words_of(report.verdict).tone, words_of(report.verdict).text),
                      promises_no_output ? ", as far as its registered variables say; --to-end --compare FILE looks at "
                                           "its output, too"
                                         : "");
@@ -302,10 +303,10 @@ Examples:
   reprieve drill --memory -- mpirun -n 4 ./train                    which memory do steps change that is not registered?
   reprieve drill --grace 30s -- ./job.sh                            a batch script, by the signal of --signal=B:USR1@30
   reprieve drill --as time-limit -- mpirun -n 4 ./train             what if Slurm signals every process?
-  reprieve drill --as command --signal TERM --grace 10s -- ./job.sh docker stop, Kubernetes
+  reprieve drill --as command --signal TERM --grace 10s -- ./job.sh   docker stop, Kubernetes
   reprieve drill --after-steps 100 --json -- srun --mpi=pmix ./train > drill.json
 
-Exit codes: 0 the job would survive, 1 it would lose work, 2 the drill could not tell, or wrong usage.)";
+Exit codes: 0 the job would survive, 1 it would lose work,)";
 
 struct Options {
   std::vector<std::string> program;
@@ -367,7 +368,8 @@ void define(CLI::App& command, Options& options) {
   command.add_option("--run-dir", options.run_directory,
                      "Where to make the private directory for the run's record; all nodes must see it");
   command.add_flag("--keep", settings.keep, "Leave the checkpoints of the drill, and say where they are");
-  command.add_flag("--json", options.json, "Print the report as JSON");
+  add_color(command);
+  add_json(command, options.json);
 }
 
 int signal_of(const Options& options) {

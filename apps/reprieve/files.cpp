@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <fstream>
+#include <variant>
 
 #include "core/directory.hpp"
 #include "core/event_log.hpp"
@@ -28,8 +30,8 @@ fs::file_status status_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
-    throw UsageError(core::escaped(path.string()) + " does not exist; check the spelling, relative paths start at " +
-                     fs::current_path().string());
+    throw MissingError(core::escaped(path.string()) + " does not exist; check the spelling, relative paths start at " +
+                       fs::current_path().string());
   }
   if (error) {
     throw UsageError("cannot look at " + core::escaped(path.string()) + ": " + error.message());
@@ -113,10 +115,21 @@ void require_file(const fs::path& file) {
   }
 }
 
-void require_directory(const fs::path& directory) {
-  if (directory.empty()) {
-    throw UsageError("DIR is missing: give the directory that holds the checkpoints (--help has examples)");
+bool is_foreign(const fs::path& file) noexcept {
+  try {
+    return storage::is_foreign(storage::PosixFile::open_to_read(file));
+  } catch (const std::exception&) {
+    return false;  // who reads it says why
   }
+}
+
+void require_checkpoint(const fs::path& file) {
+  if (is_foreign(file)) {
+    throw UsageError(core::escaped(file.string()) + " is not a checkpoint: " + kForeign);
+  }
+}
+
+void require_directory(const fs::path& directory) {
   if (!fs::is_directory(status_of(directory))) {
     throw UsageError(core::escaped(directory.string()) +
                      " is not a directory; give the one that holds the checkpoints");
@@ -219,11 +232,21 @@ std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const
 }
 
 std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory) {
-  const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
-  const auto last = timeline.status(directory, false);
+  const fs::path file = directory / manager::kEventLogName;
   std::error_code ignored;
-  const bool is_here = last && fs::is_directory(last->local_directory, ignored);
-  return is_here ? std::optional(last->local_directory) : std::nullopt;
+  std::ifstream log;
+  if (fs::is_regular_file(file, ignored)) {
+    log.open(file);
+  }
+  fs::path last;
+  for (std::string line; log.is_open() && std::getline(log, line);) {
+    if (line.find(R"("event":"start")") != std::string::npos) {  // the others are many, and are not parsed
+      const auto logged = core::event_from_text(line);
+      const auto* start = logged ? std::get_if<events::Start>(&logged->event) : nullptr;
+      last = start != nullptr ? fs::path(start->local_directory.value_or("")) : last;
+    }
+  }
+  return fs::is_directory(last, ignored) ? std::optional(last) : std::nullopt;
 }
 
 std::set<fs::path> run_directories(const fs::path& top) {

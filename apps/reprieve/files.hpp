@@ -17,6 +17,7 @@
 
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
+#include "reprieve/error.hpp"
 #include "status.hpp"
 #include "storage/local/part_file.hpp"
 #include "storage/read/inspect_file.hpp"
@@ -25,8 +26,20 @@ namespace reprieve::tool {
 
 class Timeline;
 
+/// What a command was to look at is not there.
+struct MissingError : UsageError {
+  using UsageError::UsageError;
+};
+
 /// Throws UsageError, with what to do, unless @p file is a file.
 void require_file(const std::filesystem::path& file);
+
+/// Whether nothing shows that the file was ever a checkpoint: it is no corrupt one then. False if it cannot be read.
+bool is_foreign(const std::filesystem::path& file) noexcept;
+/// Why that is so.
+inline constexpr const char* kForeign = "it is empty, or another program has written it";
+/// Throws UsageError if it is.
+void require_checkpoint(const std::filesystem::path& file);
 
 /// Throws UsageError, with what to do, unless @p directory is a directory.
 void require_directory(const std::filesystem::path& directory);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// reprieve ls DIR
+// reprieve ls [DIR...]
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "command.hpp"
 #include "core/log.hpp"
@@ -19,36 +23,47 @@ namespace reprieve::tool::ls_command {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Lists the committed checkpoints, oldest first, and verifies their checksums. STEP is the number of calls of run()
-that the state holds. A restart takes the newest valid one.
+    R"(Lists the committed checkpoints, oldest first. STEP is the number of calls of run() that the state holds. It reads no
+data, so it is done at once, also with terabytes: `reprieve verify` reads them, and says which checkpoints are valid.
+
+  STATE    committed: it was written to its end; CORRUPT: what the file says of itself is wrong; NOT A CHECKPOINT: a file
+           of another kind with such a name
 
 Examples:
   reprieve ls checkpoints
-  reprieve ls checkpoints --quick                 without reading the data: at once, also for terabytes
-  reprieve ls checkpoints --local /dev/shm         what lies in the memory of this node besides? Without --local this is
+  reprieve ls run1 run2                           of several directories
+  file=$(reprieve ls --latest checkpoints)        the path of the newest one, for scripts
+  reprieve ls checkpoints --local /dev/shm        what lies in the memory of this node besides? Without --local this is
                                                   told where the last run took node-local copies
   reprieve ls --all-local                         what of mine fills the memory of this node, of all directories?
   reprieve ls checkpoints --json | jq '.checkpoints[-1].step'
 
-Exit codes: 0 listed (whether valid or not), 2 unreadable directory or wrong usage.)";
+Exit codes: 0 listed, also if there is none,)";
 
 struct Options {
-  std::filesystem::path directory;
+  std::vector<std::filesystem::path> directories;
   std::filesystem::path local;
   bool all_local = false;
-  bool quick = false;
+  bool latest = false;
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
-  CLI::Option* const directory = command.add_option("DIR", options.directory, "Directory of checkpoints");
-  command.add_flag("--quick", options.quick, "Do not verify the data");
+  CLI::Option* const directory = add_directory(command, options.directories, "Directories of checkpoints");
+  command.add_flag("--latest", options.latest,
+                   "Print the path of the newest checkpoint of each directory alone; exit code 3 if one has none");
   command.add_option("--local", options.local,
                      "Also list the node-local copies in this directory [checkpoints.local_directory of the last run]");
   command
       .add_flag("--all-local", options.all_local,
                 "List the node-local copies of all directories of checkpoints, in --local or /dev/shm")
-      ->excludes(directory);
+      ->excludes(directory)
+      ->excludes("--latest");
+  const auto refuse = [] {
+    throw UsageError("ls reads no data now, so it has no --quick: leave it out; `reprieve verify` reads the data");
+  };
+  command.add_flag_callback("--quick", refuse)->group("");  // of version 0.1
+  add_color(command);
   add_json(command, options.json);
 }
 
@@ -89,15 +104,15 @@ void print_text(const LocalListing& listing) {
   table.print(std::cout);
 }
 
-/// With the keys in the order of their names.
-Json local_json(const LocalListEntry& entry) {
-  nlohmann::json item{{"folder", entry.folder.string()},
-                      {"of_this_directory", entry.is_of_directory},
-                      {"in_use", entry.in_use},
-                      {"flushed", entry.is_flushed},
-                      {"parts", entry.parts},
-                      {"partner_parts", entry.partner_parts},
-                      {"size_bytes", entry.size_bytes}};
+/// @param directory  the one that was asked for
+Json local_json(const LocalListEntry& entry, const std::filesystem::path& directory) {
+  Json item{{"folder", entry.folder.string()},
+            {"directory", entry.is_of_directory ? Json(directory.string()) : Json()},
+            {"in_use", entry.in_use},
+            {"flushed", entry.is_flushed},
+            {"parts", entry.parts},
+            {"partner_parts", entry.partner_parts},
+            {"size_bytes", entry.size_bytes}};
   if (entry.copy) {
     item["step"] = entry.step();
     item["ranks"] = entry.copy->ranks;
@@ -110,49 +125,40 @@ Json local_json(const LocalListEntry& entry) {
 
 /// One file of the list.
 struct Entry {
-  std::filesystem::path file;
-  std::uint64_t number = 0;
+  CheckpointFile file;
   std::uint64_t size_bytes = 0;
   std::optional<storage::FileMetadata> metadata;  ///< nothing if it cannot be read
-  std::optional<bool> valid;                      ///< nothing if the data were not verified, or cannot be read
-  std::string problem;                            ///< why it is not valid, or not known to be
+  const char* state = "committed";
+  std::string problem;  ///< why it is not committed, or not known to be
 };
 
-void verify(Entry& entry) {
-  const auto corruptions = verify_with_progress(entry.file);
-  entry.valid = corruptions.empty();
-  if (!corruptions.empty()) {
-    entry.problem = corruption_text(corruptions.front());
-  }
-}
+/// What one directory has.
+struct Listing {
+  std::filesystem::path directory;
+  std::vector<Entry> entries;
+  LocalListing local;
+};
 
-Entry look_at(const CheckpointFile& checkpoint, bool quick) {
-  const std::filesystem::path& file = checkpoint.path;
-  Entry entry;
-  entry.file = file;
-  entry.number = checkpoint.number;
+Entry look_at(const CheckpointFile& checkpoint) {
+  std::error_code vanished;
+  const std::uintmax_t size = std::filesystem::file_size(checkpoint.path, vanished);
+  Entry entry{checkpoint, vanished ? 0 : size, {}, "committed", {}};
   try {
-    std::error_code vanished;
-    const std::uintmax_t size = std::filesystem::file_size(file, vanished);
-    entry.size_bytes = vanished ? 0 : size;
-    entry.metadata = storage::read_metadata(file);
-    if (!quick) {
-      verify(entry);
-    }
-  } catch (const StorageError& error) {
-    entry.problem = error.what();  // it may be valid all the same
+    entry.metadata = storage::read_metadata(checkpoint.path);
+  } catch (const CorruptError& error) {
+    const bool is_other = is_foreign(checkpoint.path);
+    entry.state = is_other ? "NOT A CHECKPOINT" : "CORRUPT";
+    entry.problem = is_other ? kForeign : error.what();
   } catch (const Error& error) {
-    entry.valid = false;
+    entry.state = "UNREADABLE";
     entry.problem = error.what();
   }
   return entry;
 }
 
-std::string validity_text(const Entry& entry) {
-  if (!entry.valid) {
-    return entry.problem.empty() ? "not checked" : "UNREADABLE: " + printable(entry.problem);
-  }
-  return *entry.valid ? "valid" : "INVALID: " + printable(entry.problem);
+std::string state_text(const Entry& entry) {
+  return entry.metadata ? toned(Tone::good, entry.state)
+                        : toned(Tone::bad, entry.state) + ": " + printable(entry.problem);
 }
 
 void print_entries(const std::vector<Entry>& entries) {
@@ -160,13 +166,13 @@ void print_entries(const std::vector<Entry>& entries) {
   Table table(
       {{"FILE"}, {"NUMBER", kRight}, {"STEP", kRight}, {"SIZE", kRight}, {"AGE", kRight}, {"REASON"}, {"STATE"}});
   for (const Entry& entry : entries) {
-    std::vector<std::string> cells{core::escaped(entry.file.filename().string()),
-                                   std::to_string(entry.number),
+    std::vector<std::string> cells{core::escaped(entry.file.path.filename().string()),
+                                   std::to_string(entry.file.number),
                                    "?",
                                    core::size_text(entry.size_bytes),
                                    "?",
                                    "?",
-                                   validity_text(entry)};
+                                   state_text(entry)};
     if (entry.metadata) {
       cells[2] = entry.metadata->run_calls ? std::to_string(*entry.metadata->run_calls) : "-";
       cells[4] = human_age(time_of(*entry.metadata));
@@ -177,56 +183,70 @@ void print_entries(const std::vector<Entry>& entries) {
   table.print(std::cout);
 }
 
-void print_text(const Options& options, const std::vector<Entry>& entries, const LocalListing& local) {
-  if (entries.empty()) {
-    std::cout << "no checkpoints in " << core::escaped(options.directory.string()) << '\n';
+void print_text(const Options& options, const Listing& listing) {
+  if (listing.entries.empty()) {
+    std::cout << "no checkpoints in " << core::escaped(listing.directory.string()) << '\n';
   } else {
-    print_entries(entries);
+    print_entries(listing.entries);
   }
-  for (const auto& file : quarantined_files(options.directory)) {
+  for (const auto& file : quarantined_files(listing.directory)) {
     std::cout << "quarantined as corrupt: " << core::escaped(file.filename().string()) << '\n';
   }
-  if (!options.local.empty() || !local.entries.empty()) {
-    print_text(local);
+  if (!options.local.empty() || !listing.local.entries.empty()) {
+    print_text(listing.local);
   }
 }
 
 Json to_json(const Entry& entry) {
-  Json json{{"file", entry.file.string()}, {"number", entry.number}};
+  Json json{{"file", entry.file.path.string()}, {"number", entry.file.number}};
   if (entry.metadata) {
     const auto& metadata = *entry.metadata;
     const std::chrono::duration<double> age = std::chrono::system_clock::now() - time_of(metadata);
-    json["step"] = metadata.run_calls ? Json(*metadata.run_calls) : Json();
+    json["step"] = or_null(metadata.run_calls);
     json["run"] = metadata.identity ? Json(metadata.identity->run) : Json();
     json["save"] = metadata.identity ? Json(metadata.identity->save) : Json();
-    json["world_size"] = metadata.world_size;
+    json["ranks"] = metadata.world_size;
     json["time"] = utc_time(time_of(metadata));
     json["age_s"] = age.count();
     json["reason"] = tool::to_json(metadata.reason);
   }
   json["size_bytes"] = entry.size_bytes;
-  json["valid"] = entry.valid ? Json(*entry.valid) : Json();
+  json["state"] = entry.state;
   json["problem"] = entry.problem.empty() ? Json() : Json(entry.problem);
   return json;
 }
 
-Json to_json(const Options& options, const std::vector<Entry>& entries, const LocalListing& local) {
-  return {
-      {"directory", options.directory.string()},
-      {"checkpoints", list_json(entries, [](const Entry& entry) { return to_json(entry); })},
-      {"quarantine", list_json(quarantined_files(options.directory), [](const auto& file) { return file.string(); })},
-      {"local", list_json(local.entries, local_json)}};
+Json to_json(const std::vector<Listing>& listings) {
+  Json json{{"directories", Json::array()},
+            {"checkpoints", Json::array()},
+            {"quarantined", Json::array()},
+            {"local", Json::array()}};
+  for (const Listing& listing : listings) {
+    json["directories"].push_back(listing.directory.string());
+    for (const Entry& entry : listing.entries) {
+      json["checkpoints"].push_back(to_json(entry));
+    }
+    for (const auto& file : quarantined_files(listing.directory)) {
+      json["quarantined"].push_back(file.string());
+    }
+    for (const LocalListEntry& entry : listing.local.entries) {
+      if (entry.is_of_directory || listings.size() == 1) {  // the others would come once for each directory
+        json["local"].push_back(local_json(entry, listing.directory));
+      }
+    }
+  }
+  return json;
 }
 
 /// What this node reaches of node-local copies. Where nobody asked for them, what cannot be listed is left out.
-LocalListing look_at_local(const Options& options) {
+LocalListing look_at_local(const Options& options, const std::filesystem::path& directory) {
   if (!options.local.empty()) {
     require_directory(options.local);
-    return {options.local, list_local(options.local, options.directory)};
+    return {options.local, list_local(options.local, directory)};
   }
-  const std::filesystem::path local = local_directory_of(options.directory).value_or("");
+  const std::filesystem::path local = local_directory_of(directory).value_or("");
   try {
-    return {local, list_local(local, options.directory)};
+    return {local, list_local(local, directory)};
   } catch (const Error&) {
     return {};
   }
@@ -236,26 +256,75 @@ int list_all_local(const Options& options) {
   const std::filesystem::path place = options.local.empty() ? "/dev/shm" : options.local;
   require_directory(place);
   const LocalListing local{place, list_local(place, {})};
-  print_answer(options.json, {{"local", list_json(local.entries, local_json)}}, [&] { print_text(local); });
+  const auto json = list_json(local.entries, [](const LocalListEntry& entry) { return local_json(entry, {}); });
+  print_answer(options.json, {{"local", json}}, [&] { print_text(local); });
   return kGood;
+}
+
+std::vector<Entry> entries_of(const std::filesystem::path& directory) {
+  std::vector<Entry> entries;
+  look_at_each(directory, [&](const CheckpointFile& file) {
+    Entry entry = look_at(file);
+    if (!entry.metadata && is_gone(file.path)) {
+      return false;
+    }
+    entries.push_back(std::move(entry));
+    return true;
+  });
+  return entries;
+}
+
+/// The newest that is committed: of each kind, the last one of the list; of several kinds, the one saved last. One
+/// that was copied here comes last, as it does in a restore.
+Entry latest_of(const std::vector<Entry>& entries, const std::filesystem::path& directory) {
+  std::map<std::string, const Entry*> last;
+  for (const Entry& entry : entries) {
+    if (entry.metadata) {
+      last[entry.file.prefix] = &entry;
+    }
+  }
+  if (last.empty()) {
+    throw MissingError("there is no checkpoint in " + core::escaped(directory.string()));
+  }
+  const auto age = [](const auto& each) {
+    return std::pair(!each.second->file.is_foreign, each.second->metadata->time_us);
+  };
+  return *std::ranges::max_element(last, {}, age)->second;
+}
+
+/// Paths for scripts: on a terminal alone without what would steer it.
+void print_latest(const std::vector<Listing>& listings) {
+  for (const Listing& listing : listings) {
+    const std::string path = listing.entries.front().file.path.string();
+    std::cout << (::isatty(STDOUT_FILENO) == 1 ? core::escaped(path) : path) << '\n';
+  }
+}
+
+void print_all(const Options& options, const std::vector<Listing>& listings) {
+  for (const Listing& listing : listings) {
+    if (listings.size() > 1) {
+      std::cout << (&listing == &listings.front() ? "" : "\n") << core::escaped(listing.directory.string()) << ":\n";
+    }
+    print_text(options, listing);
+  }
 }
 
 int run(const Options& options) {
   if (options.all_local) {
     return list_all_local(options);
   }
-  require_directory(options.directory);
-  const LocalListing local = look_at_local(options);
-  std::vector<Entry> entries;
-  look_at_each(options.directory, [&](const CheckpointFile& file) {
-    Entry entry = look_at(file, options.quick);
-    if (!entry.valid.value_or(true) && is_gone(file.path)) {
-      return false;
+  std::ranges::for_each(options.directories, require_directory);
+  std::vector<Listing> listings;
+  for (const auto& directory : options.directories) {
+    Listing& listing = listings.emplace_back(Listing{directory, entries_of(directory), {}});
+    if (options.latest) {
+      listing.entries = {latest_of(listing.entries, directory)};
+    } else {
+      listing.local = look_at_local(options, directory);
     }
-    entries.push_back(std::move(entry));
-    return true;
-  });
-  print_answer(options.json, to_json(options, entries, local), [&] { print_text(options, entries, local); });
+  }
+  print_answer(options.json, to_json(listings),
+               [&] { options.latest ? print_latest(listings) : print_all(options, listings); });
   return kGood;
 }
 
@@ -267,7 +336,7 @@ void add(const Tool& tool) {
 
 }  // namespace reprieve::tool::ls_command
 
-// reprieve xdmf DIR
+// reprieve xdmf [DIR]
 
 namespace reprieve::tool::xdmf_command {
 
@@ -284,7 +353,7 @@ Examples:
   reprieve xdmf checkpoints --spacing 0.1,0.1,0.05          of the dimensions as h5dump shows them: z,y,x
   paraview checkpoints/checkpoints.xdmf                     choose one of the XDMF readers
 
-Exit codes: 0 written, 2 unreadable directory, no such time variable, or wrong usage.)";
+Exit codes: 0 written,)";
 
 struct Options {
   std::filesystem::path directory;
@@ -294,7 +363,7 @@ struct Options {
 };
 
 void define(CLI::App& command, Options& options) {
-  command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
+  add_directory(command, options.directory, "Directory of checkpoints");
   command.add_option("--output", options.output, "The file to write (default: checkpoints.xdmf in DIR)")
       ->type_name("FILE");
   command.add_option("--time", options.xdmf.time_variable, "The variable that is the time (default: the number)")
@@ -312,11 +381,18 @@ void define(CLI::App& command, Options& options) {
 int run(const Options& options) {
   require_directory(options.directory);
   const std::filesystem::path file = options.output.empty() ? options.directory / "checkpoints.xdmf" : options.output;
+  const std::vector<CheckpointFile> found = checkpoint_files(options.directory);
+  if (found.empty()) {
+    throw MissingError("there is no checkpoint in " + core::escaped(options.directory.string()));
+  }
+  if (std::ranges::all_of(found, [](const CheckpointFile& each) { return is_foreign(each.path); })) {
+    require_checkpoint(found.front().path);
+  }
   const XdmfReport report = write_xdmf(options.directory, file, options.xdmf);
   print_answer(options.json, {{"file", file.string()}, {"checkpoints", report.checkpoints}, {"arrays", report.arrays}},
                [&] {
-                 std::cout << core::escaped(file.string()) << ": " << report.checkpoints << " checkpoints with "
-                           << report.arrays << " arrays\n";
+                 std::cout << core::escaped(file.string()) << ": " << count_text(report.checkpoints, "checkpoint")
+                           << " with " << count_text(report.arrays, "array") << '\n';
                });
   return kGood;
 }

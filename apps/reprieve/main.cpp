@@ -17,6 +17,7 @@
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/setting.hpp"
+#include "files.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/version_details.hpp"
 #include "text.hpp"
@@ -26,7 +27,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   reprieve status                               what runs here, how far is it, what would be lost now?
   reprieve report checkpoints                   what became of it? a page: starts, lost work, saves, notices
-  reprieve ls checkpoints                       what is there, and is it valid?
+  reprieve ls checkpoints                       which checkpoints are there?
   reprieve show checkpoints/ckpt-120.h5         what is in it?
   reprieve verify checkpoints                   is every byte of every checkpoint as it was written?
   reprieve diff a/ckpt-120.h5 b/ckpt-120.h5     did two runs come to the same state?
@@ -40,8 +41,10 @@ constexpr const char* kFooter = R"(Examples:
   reprieve sbatch-template                      a batch script for Slurm
 
 Every subcommand has a --help with more examples, and --json for scripts.
-Exit codes: 0 all is well, 1 corrupt, different or not safe, 2 wrong usage or unreadable; `run` has more, see its
---help.)";
+Exit codes: 0 all is well, 1 a check has failed: corrupt (verify), different (diff), not safe (drill, doctor, advise),
+)";
+
+constexpr const char* kCodesOfRun = "\n`run` has other codes, see its --help.";
 
 /// Takes what stands behind `--` off the command line of a subcommand that runs a program. CLI11 would change it: it
 /// reads "[a,b]" as two words.
@@ -56,20 +59,53 @@ std::vector<std::string> take_program(int& argc, char** argv) {
   return {dashes + 1, end};
 }
 
-/// Whether the first word is no command and no option; then the nearest command is printed.
-bool is_no_command(const CLI::App& app, int argc, char** argv) {
+/// Throws UsageError, with the nearest command, if the first word is no command and no option.
+void require_command(const CLI::App& app, int argc, char** argv) {
   const std::string word = argc > 1 ? argv[1] : "";
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
   if (word.empty() || word.starts_with('-') || std::ranges::find(names, word) != names.end()) {
-    return false;
+    return;
   }
   const auto meant = reprieve::core::nearest(word, names);
-  std::cerr << "reprieve: there is no command \"" << word << "\"" << (meant ? "; did you mean \"" + *meant + "\"?" : "")
-            << " `reprieve --help` lists them all.\n";
-  return true;
+  throw reprieve::UsageError("there is no command \"" + word + "\"" +
+                             (meant ? "; did you mean \"" + *meant + "\"?" : "") +
+                             " `reprieve --help` lists them all.");
+}
+
+bool is_run(int argc, char** argv) { return argc > 1 && std::string_view(argv[1]) == "run"; }
+
+/// Whether --json stands among the words of the tool itself.
+bool asks_for_json(int argc, char** argv) {
+  const auto end = std::find(argv, argv + argc, std::string_view("--"));
+  return std::find(argv, end, std::string_view("--json")) != end && std::string_view(argv[1]) != "launch-agent";
+}
+
+/// `run` has the codes of its program: its own errors are all 2.
+reprieve::tool::ExitCode code_of(const std::exception& error, bool is_run) {
+  using namespace reprieve::tool;
+  const auto* known = dynamic_cast<const reprieve::Error*>(&error);
+  if (is_run || known == nullptr) {
+    return kTrouble;
+  }
+  return dynamic_cast<const MissingError*>(known) != nullptr ? kMissing
+         : known->code() == reprieve::ErrorCode::locked      ? kLocked
+         : known->code() == reprieve::ErrorCode::corrupt     ? kCorrupt
+                                                             : kTrouble;
+}
+
+/// On standard output, where a program expects an answer; of `run` where its events go, as one line.
+void print_error_as_json(const std::string& message, int code, bool is_run) {
+  using reprieve::tool::Json;
+  const Json error = {{"error", {{"message", message}, {"exit_code", code}}}};
+  if (!is_run) {
+    return reprieve::tool::print_json(std::cout, error);
+  }
+  std::ostringstream text;
+  reprieve::tool::print_json(text, error);
+  std::cerr << Json::parse(text.str()).dump() << std::endl;
 }
 
 /// On a terminal, at its width; elsewhere as it is, for man pages and for completion in the shells.
@@ -87,7 +123,7 @@ int parse_and_run(int argc, char** argv) {
   const std::string version = to_text(reprieve::core::built_details());
   app.set_version_flag("--version", version.substr(0, version.size() - 1));  // CLI11 ends the line
   app.require_subcommand(1);
-  app.footer(kFooter);
+  app.footer(std::string(kFooter) + kOtherExitCodes + kCodesOfRun);
   int exit_code = kGood;
   const std::vector<std::string> program = take_program(argc, argv);
   for (const auto add :
@@ -101,9 +137,7 @@ int parse_and_run(int argc, char** argv) {
     print_wrapped(std::cerr, STDERR_FILENO, app.help());
     return kTrouble;
   }
-  if (is_no_command(app, argc, argv)) {
-    return kTrouble;
-  }
+  require_command(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -113,6 +147,9 @@ int parse_and_run(int argc, char** argv) {
     const bool was_asked_for = app.exit(error, out, messages) == 0;
     print_wrapped(std::cout, STDOUT_FILENO, out.str());
     print_wrapped(std::cerr, STDERR_FILENO, messages.str());
+    if (!was_asked_for && asks_for_json(argc, argv)) {
+      print_error_as_json(error.what(), kTrouble, is_run(argc, argv));
+    }
     return was_asked_for ? kGood : kTrouble;
   }
   if (!std::cout.flush()) {
@@ -134,7 +171,11 @@ int main(int argc, char** argv) {
     for (std::string line; std::getline(lines, line);) {
       text += reprieve::core::escaped(line) + '\n';  // it may hold a name of somebody else's
     }
+    const int code = code_of(error, is_run(argc, argv));
+    if (asks_for_json(argc, argv)) {
+      print_error_as_json(error.what(), code, is_run(argc, argv));
+    }
     std::cerr << "reprieve: " << text;
-    return reprieve::tool::kTrouble;
+    return code;
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// reprieve prune DIR --keep N
+// reprieve prune [DIR] --keep N
 
 #include <fmt/format.h>
 
@@ -35,7 +35,7 @@ Examples:
   reprieve prune --copies FOLDER                    node-local copies of a run that will not come back: FOLDER as
                                                     `reprieve ls --all-local` prints it
 
-Exit codes: 0 done, 2 directory in use, no valid checkpoint, or wrong usage.)";
+Exit codes: 0 done,)";
 
 struct Options {
   std::filesystem::path directory;
@@ -47,12 +47,11 @@ struct Options {
 };
 
 void define(CLI::App& command, Options& options) {
-  CLI::Option* const directory = command.add_option("DIR", options.directory, "Directory of checkpoints");
+  CLI::Option* const directory = add_directory(command, options.directory, "Directory of checkpoints");
   CLI::Option* const keep = command.add_option("--keep", options.keep, "Checkpoints to keep, at least 1")
                                 ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
   CLI::Option* const prefix = command.add_option("--prefix", options.prefix,
                                                  "Only checkpoints whose names begin so, if there are several kinds");
-  directory->needs(keep);
   command.add_option("--copies", options.copies, "Remove the node-local copies in this folder instead")
       ->type_name("FOLDER")
       ->excludes(directory, keep, prefix);
@@ -67,8 +66,8 @@ std::vector<CheckpointFile> checkpoints_meant(const Options& options) {
     std::erase_if(files, [&](const CheckpointFile& file) { return file.prefix != options.prefix; });
   }
   if (files.empty()) {
-    throw UsageError(fmt::format("there is no checkpoint {}-<number>.h5 in {}",
-                                 options.prefix.empty() ? "<prefix>" : options.prefix, options.directory.string()));
+    throw MissingError(fmt::format("there is no checkpoint {}-<number>.h5 in {}",
+                                   options.prefix.empty() ? "<prefix>" : options.prefix, options.directory.string()));
   }
   std::set<std::string> prefixes;
   for (const CheckpointFile& file : files) {
@@ -189,6 +188,9 @@ int prune_copies(const Options& options) {
 int run(const Options& options) {
   if (!options.copies.empty()) {
     return prune_copies(options);
+  }
+  if (options.keep == 0) {
+    throw UsageError("--keep is missing: how many checkpoints are to stay? (--help has examples)");
   }
   require_directory(options.directory);
   if (!options.dry_run) {

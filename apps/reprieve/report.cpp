@@ -212,13 +212,13 @@ Examples:
   reprieve report checkpoints                            writes report.html
   reprieve report /scratch/me --out - > me.html          all runs below, to standard output
   reprieve report checkpoints --mtbf 6h --grace 2min     what the site says of its nodes and its partition
-  reprieve report checkpoints --json | jq '.[].times'    where the time went
+  reprieve report checkpoints --json | jq '.runs[].times'    where the time went
   reprieve report /scratch --prometheus /var/lib/prometheus/node-exporter/reprieve.prom
 
-Exit codes: 0 written, 2 there is no run, a file cannot be written, or wrong usage.)";
+Exit codes: 0 written,)";
 
 struct Options {
-  std::vector<fs::path> directories{"."};
+  std::vector<fs::path> directories;
   std::string page;
   std::string prometheus;
   std::string openmetrics;
@@ -227,7 +227,7 @@ struct Options {
 };
 
 void define(CLI::App& command, Options& options) {
-  command.add_option("DIR", options.directories, "Directories to look in, and below; default: this one");
+  add_directory(command, options.directories, "Directories to look in, and below");
   command.add_option("--out", options.page, "Where the page goes; - is standard output (default: report.html)")
       ->type_name("FILE");
   command.add_option("--prometheus", options.prometheus, "Numbers in the text format of Prometheus; - as above")
@@ -250,7 +250,7 @@ std::vector<RunReport> report_below(const Options& options, TimePoint now) {
   });
   std::ranges::sort(reports, {}, [](const RunReport& report) { return report.status.directory; });
   if (reports.empty()) {
-    throw UsageError(
+    throw MissingError(
         "there is no run: no directory here has an event log (events.jsonl) that tells of one. A run makes one in its "
         "checkpoint directory; name that, or a directory above it");
   }
@@ -347,7 +347,7 @@ int run(const Options& options) {
   }
   const Json all = list_json(reports, [&](const RunReport& report) { return to_json(report, now); });
   if (options.json) {
-    print_json(std::cout, all);
+    print_json(std::cout, {{"runs", all}});
   }
   const bool is_page_alone = options.prometheus.empty() && options.openmetrics.empty() && !options.json;
   if (is_page_alone || !options.page.empty()) {

@@ -83,8 +83,10 @@ class RunOutput {
     }
     wipe();
     if (form_ == Form::json) {
-      Json line{
-          {"event", event.name}, {"wall_clock_s", static_cast<std::int64_t>(std::time(nullptr))}, {"text", event.text}};
+      Json line{{"version", kJsonVersion},
+                {"event", event.name},
+                {"wall_clock_s", static_cast<std::int64_t>(std::time(nullptr))},
+                {"text", event.text}};
       for (const auto& [key, value] : event.fields.items()) {
         line[key] = value;
       }

@@ -24,7 +24,7 @@ Examples:
   reprieve sbatch-template --array 0-9 --directory 'checkpoints-$SLURM_ARRAY_TASK_ID'
   reprieve sbatch-template --requeue requeue-exit                the site has RequeueExit=42
 
-Exit codes: 0 printed, 2 wrong usage.)";
+Exit codes: 0 printed,)";
 
 enum class Launcher { srun, mpirun };
 enum class Requeue { scontrol, requeue_exit, none };
@@ -42,6 +42,7 @@ struct Options {
   std::string array;
   std::string directory = "checkpoints";
   std::string program_line = "./program";
+  bool json = false;
 };
 
 /// A word of a comment line of sbatch cannot hold a line break, which would begin a command.
@@ -77,6 +78,7 @@ void define(CLI::App& command, Options& options) {
       ->capture_default_str();
   command.add_option("--program", options.program_line, "The program and its arguments, as in a shell")
       ->capture_default_str();
+  add_json(command, options.json);
 }
 
 /// Slurm's forms of a time limit: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]].
@@ -181,7 +183,8 @@ int run(const Options& options) {
     require_one_line(option, value);
   }
   check_times(options);
-  std::cout << head(options) << body(options);
+  const std::string script = head(options) + body(options);
+  print_answer(options.json, {{"script", script}}, [&] { std::cout << script; });
   return kGood;
 }
 

@@ -31,7 +31,9 @@ Examples:
   reprieve show checkpoints/ckpt-120.h5 --json | jq '.variables[].name'
   h5dump -d /state/optimizer/momentum checkpoints/ckpt-120.h5     the values themselves
 
-Reads the metadata only; `reprieve verify` checks the data.)";
+Reads the metadata only; `reprieve verify` checks the data.
+
+Exit codes: 0 shown,)";
 
 struct Options {
   std::filesystem::path file;
@@ -148,7 +150,7 @@ Json variable_json(const storage::VariableInfo& variable) {
             {"shape", variable.shape},
             {"bytes", variable.bytes}};
   if (!variable.chunk.empty()) {
-    json["tile"] = variable.chunk;
+    json["chunk"] = variable.chunk;
   }
   if (variable.distribution == state::Distribution::per_rank) {
     json["rank_shapes"] = variable.rank_shapes;
@@ -168,11 +170,11 @@ Json to_json(const std::filesystem::path& file, const storage::FileIndex& index)
   const storage::FileMetadata& metadata = index.metadata;
   return {{"file", file.string()},
           {"number", metadata.number},
-          {"run_calls", metadata.run_calls ? Json(*metadata.run_calls) : Json()},
+          {"step", metadata.run_calls ? Json(*metadata.run_calls) : Json()},
           {"run", metadata.identity ? Json(metadata.identity->run) : Json()},
           {"save", metadata.identity ? Json(metadata.identity->save) : Json()},
           {"directory_id", metadata.identity ? Json(metadata.identity->directory_id) : Json()},
-          {"world_size", metadata.world_size},
+          {"ranks", metadata.world_size},
           {"time", utc_time(time_of(metadata))},
           {"reason", tool::to_json(metadata.reason)},
           {"size_bytes", index.file_size},
@@ -196,11 +198,11 @@ Json to_json(const std::filesystem::path& file, const storage::Part& part) {
           {"local_copy", true},
           {"rank", part.name().rank},
           {"number", copy.number},
-          {"run_calls", copy.run_calls ? Json(*copy.run_calls) : Json()},
+          {"step", copy.run_calls ? Json(*copy.run_calls) : Json()},
           {"run", copy.save.run},
           {"save", copy.save.save},
           {"directory_id", copy.save.directory_id},
-          {"world_size", copy.ranks},
+          {"ranks", copy.ranks},
           {"time", utc_time(std::chrono::system_clock::time_point(std::chrono::microseconds(copy.time_us)))},
           {"size_bytes", part.file_bytes()},
           {"variables", list_json(variables_of(part, file), variable_json)}};
@@ -233,8 +235,11 @@ int run(const Options& options) {
   require_file(options.file);
   // Opened once: a run that lives may retire it at any moment.
   auto file = storage::PosixFile::open_to_read(options.file);
-  return options.file.extension() == ".part" ? show(options, storage::Part(std::move(file)))
-                                             : show(options, storage::read_index(std::move(file)));
+  if (options.file.extension() == ".part") {
+    return show(options, storage::Part(std::move(file)));
+  }
+  require_checkpoint(options.file);
+  return show(options, storage::read_index(file));
 }
 
 }  // namespace

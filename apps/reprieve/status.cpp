@@ -193,23 +193,24 @@ Where Slurm answers, the user's jobs follow, with the run of each, or why it wai
 Examples:
   reprieve status                              every run below this directory
   reprieve status run1 run2 --watch            again every two seconds
-  reprieve status --json | jq '.[] | select(.state == "gone") | .directory'
+  reprieve status --json | jq '.runs[] | select(.state == "gone") | .directory'
 
-Exit codes: 0 shown, 2 there is no run, or wrong usage.)";
+Exit codes: 0 shown,)";
 
 constexpr std::size_t kLongestName = 20;
 
 struct Options {
-  std::vector<fs::path> directories{"."};
+  std::vector<fs::path> directories;
   bool watch = false;
   std::chrono::milliseconds interval{2000};
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
-  command.add_option("DIR", options.directories, "Directories to look in, and below; default: this one");
+  add_directory(command, options.directories, "Directories to look in, and below");
   command.add_flag("--watch", options.watch, "Show it again and again, until interrupted");
   add_duration(command, "--interval", options.interval, "With --watch: so often")->default_str("2s");
+  add_color(command);
   add_json(command, options.json);
 }
 
@@ -269,8 +270,7 @@ std::string time_text(const std::optional<std::chrono::duration<double>>& time) 
 /// Where it works, what it saved, and what ends it.
 std::string details_of(const RunStatus& run, TimePoint now) {
   std::string text = fmt::format("{}: {} on {} (process {})", short_name(run.directory),
-                                 count_text(static_cast<std::uint64_t>(run.start.world_size), "rank"),
-                                 printable(run.start.host), run.start.pid);
+                                 count_text(run.start.world_size, "rank"), printable(run.start.host), run.start.pid);
   if (run.saved && run.saved->time) {
     text += fmt::format("; saved {} {} ago", core::size_text(run.saved->bytes), human_age(*run.saved->time));
   }
@@ -306,6 +306,12 @@ std::string local_text(const RunStatus& run, TimePoint now) {
   return text + "; a start on the same nodes continues there, `reprieve drain` makes a checkpoint of it";
 }
 
+std::string state_text(RunState state) {
+  const bool is_good = works(state) || state == RunState::saved || state == RunState::finished;
+  const bool is_bad = state == RunState::failed || state == RunState::gone;
+  return is_good ? toned(Tone::good, to_string(state)) : is_bad ? toned(Tone::bad, to_string(state)) : to_string(state);
+}
+
 void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint now) {
   constexpr auto kRight = Table::Align::right;
   Table table({{"RUN"},
@@ -318,7 +324,7 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
                {"AT RISK", kRight},
                {"STARTS", kRight}});
   for (const RunStatus& run : runs) {
-    table.add_row({short_name(run.directory), to_string(run.state), step_text(run, now), rate_text(run),
+    table.add_row({short_name(run.directory), state_text(run.state), step_text(run, now), rate_text(run),
                    time_text(run.time_left(now)), saved_text(run), run.local ? std::to_string(run.local->step) : "-",
                    time_text(run.at_risk(now)), std::to_string(run.starts)});
   }
@@ -362,12 +368,12 @@ void show(std::ostream& out, const Options& options) {
   });
   const TimePoint now = Clock::now();
   if (options.json) {
-    print_json(out, list_json(runs, [&](const RunStatus& run) { return to_json(run, now); }));
+    print_json(out, {{"runs", list_json(runs, [&](const RunStatus& run) { return to_json(run, now); })}});
     return;
   }
   const std::vector<QueuedJob> jobs = jobs_in_slurm();
   if (runs.empty() && jobs.empty() && !options.watch) {
-    throw UsageError(
+    throw MissingError(
         "there is no run: no directory here has an event log (events.jsonl). A run makes one in its checkpoint "
         "directory; name that, or a directory above it");
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/process.hpp"
 
 namespace reprieve::tool {
 
@@ -91,15 +92,21 @@ constexpr auto kInterval = std::chrono::milliseconds(100);
 constexpr auto kLogInterval = std::chrono::seconds(10);
 constexpr const char* kWipe = "\r\x1b[K";
 
+bool& has_color() {
+  static bool has = [] {
+    const std::string unwanted = core::environment_variable("NO_COLOR").value_or("");
+    return unwanted.empty() && ::isatty(STDOUT_FILENO) == 1 && core::environment_variable("TERM") != "dumb";
+  }();
+  return has;
+}
+
 using supervisor::Finding;
 
 /// For lines on a terminal.
 constexpr std::size_t kWidth = 110;
 
-const char* mark_of(Finding::Grade grade) {
-  constexpr std::array kMarks{"ok       ", "look at  ", "PROBLEM  ", "unknown  "};
-  return kMarks.at(static_cast<std::size_t>(grade));
-}
+constexpr std::array kMarks{"ok     ", "look at", "PROBLEM", "unknown"};
+constexpr std::array kTones{Tone::good, Tone::warning, Tone::bad, Tone::warning};
 
 }  // namespace
 
@@ -121,10 +128,6 @@ std::string wrapped(const std::string& text, std::size_t width) {
   return result;
 }
 
-std::string count_text(std::uint64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 Json to_json(const SaveReason& reason) {
   Json json{{"kind", to_string(reason.kind)}};
   if (reason.kind == SaveReason::Kind::preemption) {
@@ -137,8 +140,18 @@ Json to_json(const SaveReason& reason) {
 }
 
 void print_json(std::ostream& out, const Json& json) {
-  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  Json answer = Json::object();
+  answer["version"] = kJsonVersion;
+  answer.update(json);
+  out << answer.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
+
+std::string toned(Tone tone, const std::string& text) {
+  constexpr std::array kColours{"\x1b[32m", "\x1b[33m", "\x1b[1;31m"};
+  return has_color() ? kColours.at(static_cast<std::size_t>(tone)) + text + "\x1b[0m" : text;
+}
+
+void set_color(bool always, bool never) { has_color() = always || (!never && has_color()); }
 
 Progress::Progress(std::string label)
     : label_(std::move(label)),
@@ -170,7 +183,9 @@ void Progress::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
 
 void print_findings(std::ostream& out, const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
-    out << wrapped(mark_of(finding.grade) + printable(finding.text), kWidth);
+    const std::string mark = kMarks.at(static_cast<std::size_t>(finding.grade));
+    const std::string lines = wrapped(mark + "  " + printable(finding.text), kWidth);
+    out << toned(kTones.at(static_cast<std::size_t>(finding.grade)), mark) << lines.substr(mark.size());
     if (!finding.advice.empty()) {
       out << wrapped("         -> " + printable(finding.advice), kWidth);
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/table.hpp"
+#include "core/log.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 
 namespace reprieve::supervisor {
@@ -39,6 +40,7 @@ const char* to_string(Finding::Grade grade) noexcept;
 namespace reprieve::tool {
 
 using apps::Table;
+using core::count_text;
 using Json = nlohmann::ordered_json;
 
 /// Time since @p time, in its two greatest units: "8 s", "3 min", "2 h 5 min", "4 d 1 h".
@@ -63,9 +65,6 @@ std::string first_line(const std::string& text);
 /// below the text of its line: in a list of options, below the descriptions.
 std::string wrapped(const std::string& text, std::size_t width);
 
-/// "1 variable", "2 variables".
-std::string count_text(std::uint64_t count, const std::string& noun);
-
 Json to_json(const SaveReason& reason);
 
 /// The value, or null where there is none.
@@ -84,7 +83,17 @@ Json list_json(const Items& items, Convert convert) {
   return list;
 }
 
-/// Writes indented JSON; bytes that are not UTF-8 are replaced.
+/// How much a word matters.
+enum class Tone { good, warning, bad };
+/// In its colour, if standard output is a terminal that shows colours, and the user wants them.
+std::string toned(Tone tone, const std::string& text);
+/// Neither of the two: as above.
+void set_color(bool always, bool never);
+
+/// The number at the top of all JSON: another one if a field changes its name or its meaning (JSON.md).
+inline constexpr int kJsonVersion = 1;
+
+/// Writes an object as indented JSON, with the version before it; bytes that are not UTF-8 are replaced.
 void print_json(std::ostream& out, const Json& json);
 
 /// What a command found, on standard output: as JSON if that is wanted, else as @p print writes it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// reprieve verify FILE|DIR
+// reprieve verify [FILE|DIR...]
 
 #include <fmt/format.h>
 
@@ -26,19 +26,21 @@ directory, all checkpoints are verified, except those that a living run retires 
 does the same by itself and passes over corrupt checkpoints.
 
 Examples:
-  reprieve verify checkpoints/ckpt-120.h5
   reprieve verify checkpoints
+  reprieve verify checkpoints/ckpt-120.h5
+  reprieve verify run1 run2/ckpt-120.h5
   reprieve verify checkpoints --json | jq -r '.files[] | select(.valid | not) | .file'
 
-Exit codes: 0 valid, 1 corrupt (the variable and the region are named), 2 unreadable or wrong usage.)";
+Exit codes: 0 all are valid, 1 corrupt (the variable and the region are named),)";
 
 struct Options {
-  std::filesystem::path path;
+  std::vector<std::filesystem::path> paths;
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
-  command.add_option("FILE|DIR", options.path, "A checkpoint, or a directory of checkpoints")->required();
+  add_directory(command, options.paths, "Checkpoints, and directories of checkpoints", "FILE|DIR");
+  add_color(command);
   add_json(command, options.json);
 }
 
@@ -46,32 +48,38 @@ void define(CLI::App& command, Options& options) {
 struct Verdict {
   std::filesystem::path file;
   std::vector<storage::Corruption> corruptions;
-  std::string error;  ///< why it could not be read at all; empty otherwise
+  const char* state = "valid";
+  std::string error;  ///< why that cannot be known, or why it is no checkpoint at all; empty otherwise
 
   [[nodiscard]] int exit_code() const { return !error.empty() ? kTrouble : corruptions.empty() ? kGood : kBad; }
 };
 
 Verdict verify(const std::filesystem::path& file) {
-  Verdict verdict{file, {}, {}};
+  if (is_foreign(file)) {
+    return {file, {}, "NOT A CHECKPOINT", kForeign};
+  }
+  Verdict verdict{file, {}, "valid", {}};
   try {
     verdict.corruptions = verify_with_progress(file);
+    verdict.state = verdict.corruptions.empty() ? "valid" : "CORRUPT";
   } catch (const Error& error) {
+    verdict.state = "UNREADABLE";
     verdict.error = error.what();
   }
   return verdict;
 }
 
 void print_text(const Verdict& verdict) {
-  std::cout << core::escaped(verdict.file.string()) << ": ";
+  std::cout << core::escaped(verdict.file.string()) << ": "
+            << toned(verdict.exit_code() == kGood ? Tone::good : Tone::bad, verdict.state);
   if (!verdict.error.empty()) {
-    std::cout << "UNREADABLE: " << printable(verdict.error) << '\n';
-  } else if (verdict.corruptions.empty()) {
-    std::cout << "valid\n";
-  } else {
-    std::cout << "CORRUPT in " << count_text(verdict.corruptions.size(), "place") << '\n';
-    for (const storage::Corruption& corruption : verdict.corruptions) {
-      std::cout << "  " << corruption_text(corruption) << '\n';
-    }
+    std::cout << ": " << printable(verdict.error);
+  } else if (!verdict.corruptions.empty()) {
+    std::cout << " in " << count_text(verdict.corruptions.size(), "place");
+  }
+  std::cout << '\n';
+  for (const storage::Corruption& corruption : verdict.corruptions) {
+    std::cout << "  " << corruption_text(corruption) << '\n';
   }
   std::cout << std::flush;
 }
@@ -82,14 +90,14 @@ Json to_json(const Verdict& verdict) {
   });
   return {{"file", verdict.file.string()},
           {"valid", verdict.exit_code() == kGood},
+          {"state", verdict.state},
           {"corruptions", corruptions},
-          {"error", verdict.error.empty() ? Json() : Json(verdict.error)}};
+          {"problem", verdict.error.empty() ? Json() : Json(verdict.error)}};
 }
 
-/// All that is asked for. @param take  is given each verdict
+/// @param take  is given each verdict
 void verify_all(const std::filesystem::path& path, const std::function<void(const Verdict&)>& take) {
   if (!std::filesystem::is_directory(path)) {
-    require_file(path);
     take(verify(path));
     return;
   }
@@ -104,22 +112,30 @@ void verify_all(const std::filesystem::path& path, const std::function<void(cons
     return true;
   });
   if (!has_any) {
-    throw UsageError("there is no checkpoint in " + core::escaped(path.string()) +
-                     "; their names are <prefix>-<number>.h5");
+    throw MissingError("there is no checkpoint in " + core::escaped(path.string()) +
+                       "; their names are <prefix>-<number>.h5");
   }
 }
 
 int run(const Options& options) {
+  for (const auto& path : options.paths) {
+    if (!std::filesystem::is_directory(path)) {
+      require_file(path);
+    }
+  }
   int exit_code = kGood;
   Json files = Json::array();
-  verify_all(options.path, [&](const Verdict& verdict) {
+  const auto take = [&](const Verdict& verdict) {
     exit_code = std::max(exit_code, verdict.exit_code());
     if (options.json) {
       files.push_back(to_json(verdict));
     } else {
       print_text(verdict);
     }
-  });
+  };
+  for (const auto& path : options.paths) {
+    verify_all(path, take);
+  }
   if (options.json) {
     print_json(std::cout, {{"valid", exit_code == kGood}, {"files", files}});
   }
@@ -134,7 +150,7 @@ void add(const Tool& tool) {
 
 }  // namespace reprieve::tool::verify_command
 
-// reprieve unquarantine DIR
+// reprieve unquarantine [DIR]
 
 namespace reprieve::tool::unquarantine_command {
 
@@ -151,7 +167,7 @@ Examples:
   reprieve unquarantine checkpoints --dry-run     is any of them valid?
   reprieve unquarantine checkpoints
 
-Exit codes: 0 none is left that was quarantined, 1 some stay, 2 directory in use, or wrong usage.)";
+Exit codes: 0 none is left that was quarantined, 1 some stay,)";
 
 struct Options {
   fs::path directory;
@@ -161,7 +177,7 @@ struct Options {
 };
 
 void define(CLI::App& command, Options& options) {
-  command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
+  add_directory(command, options.directory, "Directory of checkpoints");
   command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
   command.add_flag("--dry-run", options.dry_run, "Only verify them");
   add_json(command, options.json);
@@ -232,9 +248,12 @@ void print_text(const std::vector<Result>& results, const Options& options) {
 
 Json to_json(const std::vector<Result>& results, const Options& options) {
   const auto list = list_json(results, [](const Result& result) -> Json {
-    return {{"file", result.file.string()}, {"valid", result.is_sound}, {"text", result.text}};
+    return {{"file", result.file.string()},
+            {"valid", result.is_sound},
+            {"name", result.is_sound ? Json(result.text) : Json()},
+            {"problem", result.is_sound ? Json() : Json(result.text)}};
   });
-  return {{"directory", options.directory.string()}, {"dry_run", options.dry_run}, {"quarantine", list}};
+  return {{"directory", options.directory.string()}, {"dry_run", options.dry_run}, {"files", list}};
 }
 
 int run(const Options& options) {

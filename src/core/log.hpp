@@ -8,6 +8,7 @@
 
 #include <array>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -76,6 +77,12 @@ std::string duration_text(std::chrono::duration<double> duration);
 
 /// "17 B", "1.5 KiB", "12.0 GiB".
 std::string size_text(std::uint64_t bytes);
+
+/// "1 rank", "2 ranks".
+template <std::integral Count>
+std::string count_text(Count count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
 
 /// How far a transfer is: "1.2 GiB of 2.9 GiB, 410.0 MiB/s, 4 s left".
 std::string transfer_text(std::uint64_t done_bytes, std::uint64_t total_bytes, std::chrono::duration<double> elapsed);

@@ -34,9 +34,8 @@ void check_same_ranks(MPI_Comm comm, const CheckpointManager& manager) {
   int size = 0;
   cluster::check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
   if (manager.impl().comm.size() != size) {
-    throw UsageError(
-        fmt::format("the handler's communicator has {} ranks, its manager's {}: they must be the same ranks", size,
-                    manager.impl().comm.size()));
+    throw UsageError(fmt::format("the handler's communicator has {}, its manager's {}: they must be the same ranks",
+                                 core::count_text(size, "rank"), manager.impl().comm.size()));
   }
 }
 

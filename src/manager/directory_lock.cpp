@@ -124,9 +124,10 @@ std::string describe_holder(const std::filesystem::path& file, const LockHolder&
     const nlohmann::json json = nlohmann::json::parse(read_lock_mark(file));
     const int pid = json.at("pid").get<int>();
     const auto host = json.at("host").get<std::string>();
-    return fmt::format("the run of process {} on {}{} (started {}, {} ranks), or a reprieve command after it", pid,
-                       host, pid == self.pid && host == self.host ? " (this very process)" : "",
-                       json.at("started").get<std::string>(), json.at("world_size").get<int>());
+    return fmt::format("the run of process {} on {}{} (started {}, {}), or a reprieve command after it", pid, host,
+                       pid == self.pid && host == self.host ? " (this very process)" : "",
+                       json.at("started").get<std::string>(),
+                       core::count_text(json.at("world_size").get<int>(), "rank"));
   } catch (const std::exception&) {
     return "another run";
   }

@@ -83,9 +83,8 @@ std::string ListedCopy::incomplete_text() const {
   const auto last = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMostNamed));
   const std::string others =
       ranks.size() > kMostNamed ? fmt::format(" and {} others", ranks.size() - kMostNamed) : std::string();
-  return fmt::format(
-      "the node-local copy at step {} of {} ranks is not complete: parts of ranks {}{} were not found here",
-      copy.step(), copy.ranks, fmt::join(ranks.begin(), last, ", "), others);
+  return fmt::format("the node-local copy at step {} of {} is not complete: parts of ranks {}{} were not found here",
+                     copy.step(), core::count_text(copy.ranks, "rank"), fmt::join(ranks.begin(), last, ", "), others);
 }
 
 std::vector<ListedCopy> wanted_copies(const std::vector<FoundPart>& parts, const LocalTarget& target) {

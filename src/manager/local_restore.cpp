@@ -322,9 +322,9 @@ class LocalRestore {
     manager_.record(events::DrainStarted{copy.number, is_flushed});
     if (comm_.is_chief()) {
       core::log::info(
-          "a node-local copy of {} ranks at step {} lies on other hosts than this run needs it on: "
+          "a node-local copy of {} at step {} lies on other hosts than this run needs it on: "
           "it becomes a checkpoint first",
-          copy.ranks, copy.step());
+          core::count_text(copy.ranks, "rank"), copy.step());
     }
     if (!finisher_.finish(parts)) {
       return false;

@@ -250,7 +250,7 @@ CheckpointInfo RestoreFallback::read(storage::Restorer& restorer, const fs::path
   manager_.record(events::Restored{file.filename().string(), info.number, info.world_size, info.size_bytes,
                                    name_of(pass), elapsed.count(), info.run_calls});
   if (manager_.comm.is_chief()) {
-    core::log::info("restored {}, saved by {} ranks, in {}", file.string(), info.world_size,
+    core::log::info("restored {}, saved by {}, in {}", file.string(), core::count_text(info.world_size, "rank"),
                     core::seconds_text(elapsed.count()));
   }
   return info;
@@ -336,8 +336,8 @@ void RestoreFallback::report_fallback(const CheckpointInfo& info) {
   if (newest.run_calls && info.run_calls && *newest.run_calls >= *info.run_calls) {
     const std::uint64_t lost = *newest.run_calls - *info.run_calls;
     event.steps_lost = lost;
-    cost =
-        fmt::format("{} steps, {} to {}, are lost and have to be done again", lost, *info.run_calls, *newest.run_calls);
+    cost = fmt::format("the work of {}, {} to {}, is lost and has to be done again", core::count_text(lost, "step"),
+                       *info.run_calls, *newest.run_calls);
   }
   manager_.record(event);
   if (manager_.comm.is_chief()) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "support/json_page.hpp"
 #include "support/process.hpp"
 
 namespace reprieve::test {
@@ -67,6 +68,7 @@ class DrillTest : public ::testing::Test {
     result.err = process.err();
     result.report = Json::parse(result.out, nullptr, false);
     EXPECT_TRUE(result.report.is_object()) << result.all();
+    JsonPage().expect("drill", result.report);
     EXPECT_TRUE(process.wait_for_descendants(std::chrono::seconds(10))) << result.all();
     return result;
   }
@@ -445,8 +447,8 @@ TEST_F(DrillReplay, FindsGhostCellsThatAreNotRegistered) {
 TEST_F(DrillReplay, OnAnotherNumberOfRanks) {
   const Result result = drill({"--after-steps", "15", "--replay", "5", "--ranks", "3"}, heat());
   expect_way(result, "the run that resumed on 3 ranks instead of 2 goes the way of an undisturbed one");
-  EXPECT_EQ(result.report["replay"]["resumed"]["world_size"], 3);
-  EXPECT_EQ(result.report["replay"]["undisturbed"]["world_size"], 2);
+  EXPECT_EQ(result.report["replay"]["resumed"]["ranks"], 3);
+  EXPECT_EQ(result.report["replay"]["undisturbed"]["ranks"], 2);
 }
 
 TEST_F(DrillReplay, RoundingOnAnotherNumberOfRanksIsNoProblem) {
@@ -467,7 +469,7 @@ TEST_F(DrillReplay, CannotTellOfAProgramThatIsAnotherOneEachTime) {
 
 TEST_F(DrillReplay, ComparesAtTheEndOfAProgramThatIsTooShort) {
   const Result result = drill({"--after-steps", "20", "--replay", "100000"}, ring("", 600));
-  expect_way(result, "at step 600 (the end of the program, before the 100000 steps that were asked for)");
+  expect_way(result, "at step 600 (the end of the program, before the 100000 steps asked for)");
 }
 
 TEST_F(DrillReplay, CannotTellAtAnEndWithoutACheckpoint) {

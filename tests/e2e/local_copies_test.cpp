@@ -133,7 +133,7 @@ TEST_F(LocalCopies, TheToolListsAndRemovesThoseOfAnyDirectory) {
   ASSERT_TRUE(wait_until([&] { return newest_copy(local_.path()) > 1 || !job->running(); }, kHang));
   ASSERT_FALSE(list().empty());
   const std::string folder = list().at(0).at("folder");
-  expect_trouble({"prune", "--copies", folder}, "a living process");
+  expect_trouble({"prune", "--copies", folder}, "a living process", 4);
   kill_after(*job, kSaveEvery);
   fs::remove_all(checkpoints_);
 
@@ -148,7 +148,7 @@ TEST_F(LocalCopies, TheToolListsAndRemovesThoseOfAnyDirectory) {
 TEST_F(LocalCopies, TheToolDoesNothingWhileTheRunLives) {
   const auto job = start(2, {.step_delay_ms = 5});
   ASSERT_TRUE(wait_until([&] { return newest_copy(local_.path()) > 20 || !job->running(); }, kHang));
-  expect_trouble({"drain", checkpoints_, "--local", local_.path(), "--wait", "0s"}, "wait");
+  expect_trouble({"drain", checkpoints_, "--local", local_.path(), "--wait", "0s"}, "wait", 4);
   expect_same_end(*job);
 }
 
@@ -277,7 +277,7 @@ class LocalCopiesOnHosts : public LocalCopies {
   [[nodiscard]] std::set<int> steps_on(const std::string& host) const {
     std::set<int> steps;
     if (fs::exists(checkpoints_)) {
-      const Json list = tool_json({"ls", checkpoints_, "--quick", "--local", memory_ / host});
+      const Json list = tool_json({"ls", checkpoints_, "--local", memory_ / host});
       for (const Json& copy : list.at("local")) {
         // In memory: not what was flushed into the directory. What was being written at a crash has no step.
         if (copy.contains("step") && !copy.at("flushed").get<bool>()) {
@@ -467,12 +467,12 @@ class LocalLives : public LocalCopiesOnHosts {
     std::map<Copy, std::size_t> parts;
     std::map<Copy, std::size_t> ranks;
     for (const char* host : {"h1", "h2"}) {
-      const Json list = tool_json({"ls", checkpoints_, "--quick", "--local", memory_ / host});
+      const Json list = tool_json({"ls", checkpoints_, "--local", memory_ / host});
       for (const Json& checkpoint : list.at("checkpoints")) {
         found.checkpoint = std::max(found.checkpoint, checkpoint.at("number").get<int>());
       }
       for (const Json& entry : list.at("local")) {
-        if (entry.contains("step") && entry.at("of_this_directory").get<bool>() && !entry.at("flushed").get<bool>()) {
+        if (entry.contains("step") && !entry.at("directory").is_null() && !entry.at("flushed").get<bool>()) {
           const Copy copy{entry.at("run").get<int>(), entry.at("save").get<int>(), entry.at("step").get<int>()};
           parts[copy] += entry.at("parts").get<std::size_t>() - entry.at("partner_parts").get<std::size_t>();
           ranks[copy] = entry.at("ranks").get<std::size_t>();

@@ -51,7 +51,7 @@ class LocalRun : public ToolTest {
   [[nodiscard]] int newest_copy(const std::filesystem::path& local) const {
     int newest = 0;
     if (std::filesystem::exists(checkpoints_)) {
-      const nlohmann::json list = tool_json({"ls", checkpoints_, "--quick", "--local", local});
+      const nlohmann::json list = tool_json({"ls", checkpoints_, "--local", local});
       for (const nlohmann::json& copy : list.at("local")) {
         if (copy.contains("step") && copy.at("parts") == copy.at("ranks")) {
           newest = std::max(newest, copy.at("step").get<int>());

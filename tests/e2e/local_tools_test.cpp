@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 class LocalTools : public LocalRun {
  protected:
-  [[nodiscard]] Json status() const { return tool_json({"status", checkpoints_}).at(0); }
+  [[nodiscard]] Json status() const { return tool_json({"status", checkpoints_}).at("runs").at(0); }
 
   /// Of a rank, of the newest copy or the one before it.
   [[nodiscard]] fs::path part_of(int rank) const {
@@ -54,7 +54,7 @@ TEST_F(LocalTools, AnswerBesideARunThatSavesAllTheTime) {
   constexpr int kRounds = 15;  // of many saves each
   for (; job.running() && rounds < kRounds; ++rounds) {
     for (const Json& checkpoint : tool_json({"ls", directory, "--local", local_.path()}).at("checkpoints")) {
-      EXPECT_EQ(checkpoint.at("valid"), true) << checkpoint;
+      EXPECT_EQ(checkpoint.at("state"), "committed") << checkpoint;
     }
     for (const std::vector<std::string>& command :
          std::vector<std::vector<std::string>>{{"verify", directory},
@@ -93,12 +93,12 @@ TEST_F(LocalTools, TellOfTheCopiesOfARunAndOfWhatItLeaves) {
   const Result list = tool({"ls", checkpoints_});  // which knows by itself where they lie
   EXPECT_THAT(list.out, AllOf(HasSubstr(local_.path().string()), HasSubstr("left by a run that is gone"))) << list.err;
   const Json part = tool_json({"show", part_of(0)});
-  EXPECT_EQ(part.at("world_size"), 2);
+  EXPECT_EQ(part.at("ranks"), 2);
   EXPECT_FALSE(part.at("variables").empty()) << "rank 0's tells of the whole state";
   EXPECT_THAT(tool({"show", part_of(1)}).out, HasSubstr("rank 1 of 2"));
 
   expect_same_end(*start(2));
-  const Json report = tool_json({"report", checkpoints_}).at(0);
+  const Json report = tool_json({"report", checkpoints_}).at("runs").at(0);
   EXPECT_EQ(report.at("starts").at(1).at("restored"), "local_copy") << report.at("starts");
   EXPECT_GT(report.at("starts").at(1).at("saved_by_local_copy"), 0);
   EXPECT_TRUE(status().at("local_copy").is_null()) << "it came to its end";

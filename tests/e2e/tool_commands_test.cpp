@@ -13,6 +13,7 @@
 namespace reprieve::test {
 namespace {
 
+using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -41,7 +42,7 @@ TEST_F(ToolGeneral, VersionIsShown) {
 
 TEST_F(ToolGeneral, WrongUsageGivesTwoAndPointsToHelp) {
   const std::vector<std::vector<std::string>> wrong{
-      {}, {"lss"}, {"ls"}, {"show"}, {"verify"}, {"diff", "one"}, {"prune", "."}, {"ls", ".", "--colour"},
+      {}, {"lss"}, {"show"}, {"diff", "one"}, {"prune", "."}, {"ls", ".", "--colour"}, {"ls", "--color", "red"},
   };
   for (const auto& arguments : wrong) {
     const Result result = tool(arguments);
@@ -84,16 +85,69 @@ TEST_F(ToolGeneral, BatchScriptsWithTimesThatMakeNoSenseAreRefused) {
 TEST_F(ToolGeneral, StatusNamesTheRunsBelow) {
   std::filesystem::create_directories(directory_ / "deep/er");
   write("deep/er/a", "plain", {1}, 1);
-  const Result shown = tool({"status", directory_.path(), "--json"});
-  ASSERT_EQ(shown.code, 0) << shown.err;
-  const auto runs = nlohmann::json::parse(shown.out);
+  const auto runs = tool_json({"status", directory_.path()})["runs"];
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0]["directory"], (directory_ / "deep/er/a").string());
   EXPECT_EQ(runs[0]["checkpoint"]["number"], 1);
-  expect_trouble({"status", program("")}, "there is no run");
+  expect_trouble({"status", program("")}, "there is no run", 3);
 }
 
-TEST_F(ToolGeneral, MissingPathsGiveTwoAndSayWhatToDo) {
+/// What stands in the directory `checkpoints`, else in this one.
+TEST_F(ToolGeneral, AllCommandsTakeTheSameDirectoryIfNoneIsNamed) {
+  write("checkpoints", "plain", {1});
+  const std::vector<std::vector<std::string>> commands{{"ls", "--latest"}, {"verify"}, {"prune", "--keep=1"},
+                                                       {"unquarantine"},   {"drain"},  {"xdmf"},
+                                                       {"doctor"},         {"status"}, {"report"},
+                                                       {"advise"}};
+  for (const auto& command : commands) {
+    for (const std::string directory : {"", "checkpoints"}) {
+      Process process({joined({program("reprieve")}, command), {}, directory_ / directory});
+      EXPECT_LE(process.wait(kToolLimit).value_or(-1), command[0] == "advise" ? 2 : 0) << command[0] << process.err();
+      EXPECT_THAT(process.err(), Not(HasSubstr("there is no"))) << command[0];
+    }
+    EXPECT_THAT(tool({command[0], "--help"}).out, HasSubstr("default: checkpoints if it is here")) << command[0];
+  }
+}
+
+TEST_F(ToolGeneral, ExitCodesAreApartAndInEachHelp) {
+  const std::string directory = write("run", "plain", {1, 2});
+  corrupt_value(file("run", 2), kRareWeight);
+  expect_trouble({"diff", file("run", 1), file("run", 2)}, "is corrupt", 5);
+  expect_trouble({"show", directory + "/none"}, "does not exist", 3);
+  expect_trouble({"show"}, "required", 2);
+  for (const std::string command : {"status", "report", "ls", "show", "verify", "diff", "prune", "unquarantine",
+                                    "drain", "xdmf", "drill", "doctor", "advise", "sbatch-template"}) {
+    EXPECT_THAT(tool({command, "--help"}).out, HasSubstr("3 missing, 4 a run uses the directory,\n5 corrupt."))
+        << command;
+  }
+  EXPECT_THAT(tool({"--help"}).out, HasSubstr("3 missing, 4 a run uses the directory"));
+}
+
+TEST_F(ToolGeneral, ErrorsAreJsonWhereJsonIsAskedFor) {
+  const std::string nothing = directory_ / "nothing";
+  const json missing = tool_json({"show", nothing}, 3);
+  EXPECT_EQ(missing["error"]["exit_code"], 3);
+  EXPECT_THAT(missing["error"]["message"].get<std::string>(), HasSubstr(nothing + " does not exist"));
+  EXPECT_EQ(tool_json({"ls", "--none"}, 2)["error"]["exit_code"], 2);
+  EXPECT_EQ(tool_json({"lss"}, 2)["error"]["exit_code"], 2);
+  const Result run = tool({"run", "--json"});
+  EXPECT_EQ(run.out, "") << "that of the program";
+  EXPECT_THAT(run.err, HasSubstr(R"({"version":1,"error":{"message":"the program)"));
+  EXPECT_THAT(tool({"run", "--", "false", "--json"}).err, Not(HasSubstr(R"("error")")));
+}
+
+TEST_F(ToolGeneral, ColoursAreForTerminalsUnlessAskedFor) {
+  const std::string directory = write("run", "plain", {1}, 1);
+  const std::string escape = "\x1b[";
+  for (const std::string command : {"ls", "verify", "doctor"}) {
+    EXPECT_THAT(tool({command, directory, "--color", "always"}).out, HasSubstr(escape)) << command;
+    EXPECT_THAT(tool({command, directory}).out, Not(HasSubstr(escape))) << command;
+  }
+  EXPECT_THAT(tool({"ls", directory, "--color", "always"}, {{"NO_COLOR", "1"}}).out, HasSubstr(escape));
+  EXPECT_THAT(tool({"verify", directory, "--color", "always", "--color", "never"}).err, HasSubstr("--color"));
+}
+
+TEST_F(ToolGeneral, MissingPathsGiveThreeAndSayWhatToDo) {
   const std::string nothing = directory_ / "nothing";
   const std::vector<std::vector<std::string>> missing{
       {"ls", nothing},
@@ -104,7 +158,7 @@ TEST_F(ToolGeneral, MissingPathsGiveTwoAndSayWhatToDo) {
   };
   for (const auto& arguments : missing) {
     const Result result = tool(arguments);
-    EXPECT_EQ(result.code, 2) << arguments[0];
+    EXPECT_EQ(result.code, 3) << arguments[0];
     EXPECT_THAT(result.err, HasSubstr(nothing + " does not exist; check the spelling")) << arguments[0];
     EXPECT_EQ(result.out, "") << arguments[0];
   }
@@ -121,7 +175,7 @@ TEST_F(ToolGeneral, DirectoryInPlaceOfFileAndViceVersa) {
 
 // reprieve ls, reprieve show
 
-using nlohmann::json;
+namespace fs = std::filesystem;
 using ::testing::MatchesRegex;
 
 class ToolLs : public ToolTest {};
@@ -136,17 +190,17 @@ TEST_F(ToolLs, ListsOldestFirst) {
     const json& entry = list["checkpoints"][i];
     EXPECT_EQ(entry["number"], numbers[i]);
     EXPECT_EQ(entry["step"], 10 * numbers[i]);
-    EXPECT_EQ(entry["world_size"], 2);
+    EXPECT_EQ(entry["ranks"], 2);
     EXPECT_EQ(entry["size_bytes"], std::filesystem::file_size(file("run", numbers[i])));
     EXPECT_EQ(entry["reason"]["kind"], "user");
-    EXPECT_EQ(entry["valid"], true);
+    EXPECT_EQ(entry["state"], "committed");
     EXPECT_GE(entry["age_s"], 0.0);
     EXPECT_LT(entry["age_s"], 300.0);
   }
   const Result text = tool({"ls", directory});
   EXPECT_EQ(text.code, 0);
   EXPECT_THAT(text.out, MatchesRegex("FILE +NUMBER +STEP +SIZE +AGE +REASON +STATE\n"
-                                     "ckpt-9.h5 +9 +90 +[0-9.]+ KiB +[0-9]+ (s|min) +user: by the test +valid\n"
+                                     "ckpt-9.h5 +9 +90 +[0-9.]+ KiB +[0-9]+ (s|min) +user: by the test +committed\n"
                                      "ckpt-10.h5 +10 +100 .*\nckpt-100.h5 +100 +1000 .*\n"));
 }
 
@@ -155,25 +209,56 @@ TEST_F(ToolLs, EmptyDirectory) {
   EXPECT_EQ(tool_json({"ls", directory_.path()})["checkpoints"], json::array());
 }
 
-TEST_F(ToolLs, TellsCorruptFromValid) {
+TEST_F(ToolLs, SaysWhatIsNoCheckpointWithoutReadingTheData) {
   const std::string directory = write("run", "plain", {1, 2});
-  corrupt_value(file("run", 2), kRareWeight);
+  corrupt_value(file("run", 1), kRareWeight);
+  std::fstream(file("run", 2), std::ios::in | std::ios::out | std::ios::binary).seekp(16) << "rubbish";
   std::ofstream(directory_ / "run" / "ckpt-3.h5") << "not a checkpoint";
   std::ofstream(directory_ / "run" / "ckpt-4.h5.corrupt") << "quarantined";
   std::ofstream(directory_ / "run" / "notes-on-h5") << "somebody's";
   const json list = tool_json({"ls", directory});
   ASSERT_EQ(list["checkpoints"].size(), 3U);
-  EXPECT_EQ(list["checkpoints"][0]["valid"], true);
+  EXPECT_EQ(list["checkpoints"][0]["state"], "committed") << "`reprieve verify` finds it";
   EXPECT_EQ(list["checkpoints"][0]["problem"], nullptr);
-  EXPECT_EQ(list["checkpoints"][1]["valid"], false);
-  EXPECT_THAT(list["checkpoints"][1]["problem"].get<std::string>(), HasSubstr("model/weights"));
-  EXPECT_EQ(list["checkpoints"][2]["valid"], false);
+  EXPECT_EQ(list["checkpoints"][1]["state"], "CORRUPT");
+  EXPECT_THAT(list["checkpoints"][1]["problem"].get<std::string>(), HasSubstr("commit record is corrupt"));
+  EXPECT_EQ(list["checkpoints"][2]["state"], "NOT A CHECKPOINT");
   EXPECT_EQ(list["checkpoints"][2]["number"], 3);
-  EXPECT_EQ(list["quarantine"], json::array({(directory_ / "run" / "ckpt-4.h5.corrupt").string()}));
+  EXPECT_EQ(list["quarantined"], json::array({(directory_ / "run" / "ckpt-4.h5.corrupt").string()}));
   const Result text = tool({"ls", directory});
-  EXPECT_THAT(text.out, HasSubstr("INVALID: model/weights"));
+  EXPECT_THAT(text.out, HasSubstr("NOT A CHECKPOINT: "));
   EXPECT_THAT(text.out, HasSubstr("quarantined as corrupt: ckpt-4.h5.corrupt\n"));
   EXPECT_THAT(text.out, Not(HasSubstr("notes")));
+  EXPECT_EQ(tool({"ls", "--latest", directory}).out, file("run", 1) + "\n") << "the newest that can be read";
+}
+
+TEST_F(ToolLs, TheLatestIsOnePathForScripts) {
+  const std::string directory = write("run", "plain", {9, 10, 100});
+  const std::string other = write("other", "plain", {1});
+  EXPECT_EQ(tool({"ls", "--latest", directory}).out, file("run", 100) + "\n");
+  EXPECT_EQ(tool({"ls", "--latest", directory, other}).out, file("run", 100) + "\n" + file("other", 1) + "\n");
+  EXPECT_EQ(tool_json({"ls", "--latest", directory})["checkpoints"].size(), 1U);
+  fs::copy(file("other", 1), directory_ / "run" / "again-7.h5");
+  EXPECT_EQ(tool({"ls", "--latest", directory}).out, file("run", 100) + "\n") << "a copy from elsewhere is older";
+  const Result none = tool({"ls", "--latest", directory_.path()});
+  EXPECT_EQ(none.code, 3);
+  EXPECT_EQ(none.out, "");
+  EXPECT_THAT(none.err, HasSubstr("there is no checkpoint in "));
+}
+
+TEST_F(ToolLs, TakesSeveralDirectories) {
+  const std::string a = write("a", "plain", {1}, 1);
+  const std::string b = write("b", "plain", {2}, 1);
+  const json list = tool_json({"ls", a, b});
+  EXPECT_EQ(list["directories"], json::array({a, b}));
+  EXPECT_EQ(list["checkpoints"][1]["file"], file("b", 2));
+  EXPECT_THAT(tool({"ls", a, b}).out,
+              MatchesRegex(a + ":\nFILE(.|\n)*ckpt-1(.|\n)*\n\n" + b + ":\nFILE(.|\n)*ckpt-2.*\n"));
+}
+
+TEST_F(ToolLs, QuickIsGoneAndSaysWhatToDo) {
+  expect_trouble({"ls", "--quick", directory_.path()}, "`reprieve verify` reads the data");
+  EXPECT_THAT(tool({"ls", "--help"}).out, Not(HasSubstr("--quick")));
 }
 
 /// The file may be another user's alone: nobody else knows whether it is valid.
@@ -195,25 +280,18 @@ TEST_F(ToolLs, WhatCannotBeReadIsNotCalledInvalid) {
   if (listed.code == 126 || listed.code == 127) {
     GTEST_SKIP() << "another user cannot reach the build: " << listed.err;
   }
-  EXPECT_THAT(listed.out, AllOf(HasSubstr("UNREADABLE: cannot open"), Not(HasSubstr("INVALID")))) << listed.err;
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("UNREADABLE: cannot open"), Not(HasSubstr("CORRUPT")))) << listed.err;
   const Result verified = as_other("verify");
   EXPECT_EQ(verified.code, 2);
   EXPECT_THAT(verified.out, AllOf(HasSubstr("ckpt-1.h5: UNREADABLE"), Not(HasSubstr("CORRUPT"))));
-}
-
-TEST_F(ToolLs, QuickDoesNotReadTheData) {
-  const std::string directory = write("run", "plain", {1});
-  corrupt_value(file("run", 1), kRareWeight);
-  EXPECT_EQ(tool_json({"ls", directory, "--quick"})["checkpoints"][0]["valid"], nullptr);
-  EXPECT_THAT(tool({"ls", directory, "--quick"}).out, HasSubstr("not checked"));
 }
 
 TEST_F(ToolShow, ShowsEveryKindOfVariable) {
   write("run", "plain", {5});
   const json shown = tool_json({"show", file("run", 5)});
   EXPECT_EQ(shown["number"], 5);
-  EXPECT_EQ(shown["run_calls"], 50);
-  EXPECT_EQ(shown["world_size"], 2);
+  EXPECT_EQ(shown["step"], 50);
+  EXPECT_EQ(shown["ranks"], 2);
   EXPECT_EQ(shown["reason"]["message"], "by the test");
   EXPECT_EQ(shown["files_directory"], nullptr);
   EXPECT_THAT(tool({"--version"}).out,
@@ -250,18 +328,7 @@ TEST_F(ToolShow, IsReadable) {
   EXPECT_THAT(text.out, ::testing::ContainsRegex("position +replicated +int64 +scalar +8 B\n"));
 }
 
-TEST_F(ToolShow, ForeignFileGivesTwoAndItsName) {
-  const std::string foreign = directory_ / "foreign.h5";
-  std::ofstream(foreign) << "not a checkpoint";
-  const Result result = tool({"show", foreign});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr(foreign));
-  EXPECT_EQ(result.out, "");
-}
-
 // reprieve verify
-
-namespace fs = std::filesystem;
 
 class ToolVerify : public ToolTest {};
 
@@ -292,14 +359,57 @@ TEST_F(ToolVerify, NamesCorruptVariableAndRegion) {
   EXPECT_EQ(all["files"][1]["valid"], true);
 }
 
-TEST_F(ToolVerify, ForeignFileIsNotValid) {
-  const std::string foreign = directory_ / "ckpt-1.h5";
-  std::ofstream(foreign) << std::string(100'000, 'x');
-  EXPECT_EQ(tool({"verify", foreign}).code, 1);
+/// Text, an HDF5 file of another program, and nothing at all: said once, and not called corrupt.
+TEST_F(ToolVerify, AFileOfAnotherKindIsNoCheckpoint) {
+  const std::string checkpoint = write("run", "plain", {1}, 1) + "/ckpt-1.h5";
+  const std::string foreign = directory_ / "ckpt-7.h5";
+  for (const std::string& content : {std::string(100'000, 'x'), "\x89HDF\r\n\x1a\n" + std::string(10'000, '\x01'),
+                                     std::string("short"), std::string()}) {
+    std::ofstream(foreign, std::ios::binary) << content;
+    const std::string message = foreign + " is not a checkpoint";
+    expect_trouble({"show", foreign}, message);
+    expect_trouble({"diff", foreign, checkpoint}, message);
+    expect_trouble({"diff", checkpoint, foreign}, message);
+    const Result verified = tool({"verify", foreign});
+    EXPECT_EQ(verified.code, 2);
+    EXPECT_THAT(verified.out,
+                AllOf(HasSubstr(foreign + ": NOT A CHECKPOINT: it is empty, or"), Not(HasSubstr("CORRUPT"))));
+    EXPECT_EQ(std::ranges::count(verified.out, '\n'), 1);
+    EXPECT_EQ(tool_json({"verify", foreign}, 2)["files"][0]["state"], "NOT A CHECKPOINT");
+    expect_trouble({"xdmf", directory_.path(), "--output", directory_ / "x.xdmf"}, message);
+  }
 }
 
-TEST_F(ToolVerify, DirectoryWithoutCheckpointsGivesTwo) {
-  expect_trouble({"verify", directory_.path()}, "there is no checkpoint in " + directory_.path().string());
+/// Its head is gone or wrong, or it was cut: it was a checkpoint all the same.
+TEST_F(ToolVerify, AHeadThatIsCorruptIsNotAnotherKindOfFile) {
+  write("run", "plain", {1}, 1);
+  const std::string whole = read_text(file("run", 1));
+  const auto expect_corrupt = [&](const std::string& content) {
+    std::ofstream(file("run", 1), std::ios::binary) << content;
+    const Result verified = tool({"verify", file("run", 1)});
+    EXPECT_EQ(verified.code, 1);
+    EXPECT_THAT(verified.out, HasSubstr("CORRUPT in 1 place"));
+    EXPECT_EQ(tool({"show", file("run", 1)}).code, 5);
+  };
+  expect_corrupt(std::string(4096, '\0') + whole.substr(4096));
+  expect_corrupt(std::string(4096, 'x') + whole.substr(4096));
+  expect_corrupt(std::string(whole.size(), '\0'));
+  expect_corrupt(whole.substr(0, 100));
+  expect_corrupt(whole.substr(0, whole.size() / 2));
+  expect_corrupt(whole.substr(0, 4000) + std::string(200, 'x') + whole.substr(4200));
+}
+
+TEST_F(ToolVerify, TakesFilesAndDirectories) {
+  const std::string a = write("a", "plain", {1}, 1);
+  write("b", "plain", {1, 2}, 1);
+  corrupt_value(file("b", 2), kRareWeight);
+  EXPECT_EQ(tool({"verify", a, file("b", 1)}).out, file("a", 1) + ": valid\n" + file("b", 1) + ": valid\n");
+  EXPECT_EQ(tool_json({"verify", file("b", 2), a}, 1)["files"].size(), 2U);
+  expect_trouble({"verify", a, directory_ / "none"}, "does not exist", 3);
+}
+
+TEST_F(ToolVerify, DirectoryWithoutCheckpointsGivesThree) {
+  expect_trouble({"verify", directory_.path()}, "there is no checkpoint in " + directory_.path().string(), 3);
 }
 
 /// Somebody else may have chosen them: they must neither steer the terminal nor look like a line of the tool.
@@ -461,13 +571,10 @@ TEST_F(ToolDiff, NumberOfRanksCountsForPerRankVariablesOnly) {
   EXPECT_EQ(names, (std::vector<std::string>{"counts", "engine"}));
 }
 
-TEST_F(ToolDiff, CorruptOrForeignFileIsTrouble) {
+TEST_F(ToolDiff, ACorruptFileIsNotCompared) {
   write("a", "plain", {1, 2});
   corrupt_value(file("a", 2), kRareWeight);
-  expect_trouble({"diff", file("a", 1), file("a", 2)}, "is corrupt, so it cannot be compared: model/weights");
-  const std::string foreign = directory_ / "foreign.h5";
-  std::ofstream(foreign) << "not a checkpoint";
-  EXPECT_EQ(tool({"diff", foreign, file("a", 1)}).code, 2);
+  expect_trouble({"diff", file("a", 1), file("a", 2)}, "is corrupt, so it cannot be compared: model/weights", 5);
 }
 
 // reprieve prune
@@ -526,7 +633,7 @@ TEST_F(ToolPrune, RemovesNothingIfNothingIsValid) {
   const std::string directory = write("run", "plain", {1, 2});
   corrupt_value(file("run", 1), kRareWeight);
   corrupt_value(file("run", 2), kRareWeight);
-  expect_trouble({"prune", directory, "--keep", "1"}, "is valid, so none is removed");
+  expect_trouble({"prune", directory, "--keep", "1"}, "is valid, so none is removed", 5);
   EXPECT_THAT(left(), ElementsAre("ckpt-1.h5", "ckpt-2.h5"));
 }
 
@@ -534,7 +641,7 @@ TEST_F(ToolPrune, RefusesWhileARunUsesTheDirectory) {
   const std::string directory = directory_ / "run";
   Mpirun run({.ranks = 2, .arguments = {program("e2e_writer"), directory, "hold", "1", "2", "3"}});
   ASSERT_TRUE(wait_until([&] { return run.out().find("holding") != std::string::npos; }, 120s)) << run.err();
-  expect_trouble({"prune", directory, "--keep", "1"}, "is in use by the run of process");
+  expect_trouble({"prune", directory, "--keep", "1"}, "is in use by the run of process", 4);
   EXPECT_THAT(left(), ElementsAre("ckpt-1.h5", "ckpt-2.h5", "ckpt-3.h5"));
   EXPECT_EQ(tool({"prune", directory, "--keep", "1", "--dry-run"}).code, 0);
   run.send_to_ranks(SIGKILL);
@@ -599,8 +706,8 @@ TEST_F(ToolUnquarantine, NeverReplacesACheckpoint) {
   const std::string directory = write("run", "plain", {1, 2});
   fs::copy(file("run", 1), file("run", 2) + ".corrupt");
   const auto result = tool_json({"unquarantine", directory}, 1);
-  EXPECT_EQ(result["quarantine"][0]["valid"], false);
-  EXPECT_THAT(result["quarantine"][0]["text"].get<std::string>(), HasSubstr("is there already"));
+  EXPECT_EQ(result["files"][0]["valid"], false);
+  EXPECT_THAT(result["files"][0]["problem"].get<std::string>(), HasSubstr("is there already"));
   EXPECT_TRUE(fs::exists(file("run", 2) + ".corrupt"));
   EXPECT_EQ(tool({"unquarantine", directory, "--prefix", "other"}).code, 0);
 }
@@ -650,6 +757,8 @@ TEST_F(SbatchTemplate, FitsTheOptions) {
             HasSubstr("#SBATCH --array=0-9%2\n"), HasSubstr(" --requeue-exit "), HasSubstr("-- mpirun "),
             HasSubstr("\nprogram=(./train --steps 5)\n"), HasSubstr("\ndirectory=checkpoints-$SLURM_ARRAY_TASK_ID\n")));
 }
+
+TEST_F(SbatchTemplate, IsAlsoJson) { EXPECT_EQ(tool_json({"sbatch-template"})["script"], script({})); }
 
 TEST_F(SbatchTemplate, WithoutRequeue) {
   EXPECT_THAT(script({"--requeue", "none"}),

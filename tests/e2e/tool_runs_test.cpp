@@ -34,10 +34,11 @@ class ToolOnRuns : public TrainerTest {
     return {code, process.out(), process.err()};
   }
 
-  /// The tool refuses: code 2, and these words on standard error.
-  static void expect_trouble(const std::string& subcommand, const Options& options, const std::string& words) {
+  /// The tool refuses: with this code, and these words on standard error.
+  static void expect_trouble(const std::string& subcommand, const Options& options, const std::string& words,
+                             int code = 2) {
     const Answer answer = tool(subcommand, options);
-    EXPECT_EQ(answer.code, 2) << answer.out;
+    EXPECT_EQ(answer.code, code) << answer.out;
     EXPECT_THAT(answer.err, HasSubstr(words));
   }
 
@@ -111,11 +112,11 @@ TEST_F(ToolAdvise, GraceAndTextForPeople) {
 
 TEST_F(ToolAdvise, TooLittleToGoBy) {
   const Answer no_directory = advise({});
-  EXPECT_EQ(no_directory.code, 2);
+  EXPECT_EQ(no_directory.code, 3);
   EXPECT_THAT(no_directory.err, HasSubstr("does not exist"));
   std::filesystem::create_directory(checkpoints_);
   const Answer no_log = advise({});
-  EXPECT_EQ(no_log.code, 2);
+  EXPECT_EQ(no_log.code, 3);
   EXPECT_THAT(no_log.err, HasSubstr("has no event log"));
   std::ofstream(checkpoints_ / "events.jsonl") << "{\"event\":\"start\"}\nno JSON\n";
   const Answer no_save = advise({});
@@ -135,7 +136,7 @@ class ToolReport : public ToolOnRuns {
   [[nodiscard]] nlohmann::json report_json() const {
     const Answer answer = report({checkpoints_.string(), "--json"});
     EXPECT_EQ(answer.code, 0) << answer.err;
-    return nlohmann::json::parse(answer.out, nullptr, false);
+    return nlohmann::json::parse(answer.out, nullptr, false).at("runs");
   }
 
   /// An event log in place of a run, for tests of what is done with the page.
@@ -231,7 +232,7 @@ TEST_F(ToolReport, NumbersAloneMakeNoPage) {
 
 TEST_F(ToolReport, TooLittleToGoBy) {
   EXPECT_THAT(report({directory_ / "nothing"}).err, HasSubstr("does not exist"));
-  expect_trouble("report", {directory_.path()}, "there is no run");
+  expect_trouble("report", {directory_.path()}, "there is no run", 3);
   write_log();
   expect_trouble("report", {directory_.path(), "--out", directory_ / "no/such/page.html"}, "cannot write");
 }

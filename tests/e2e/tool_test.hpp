@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "support/json_page.hpp"
 #include "support/process.hpp"
 
 namespace reprieve::test {
@@ -38,20 +39,22 @@ class ToolTest : public ::testing::Test {
     return {code.value_or(-1), process.out(), process.err()};
   }
 
-  /// The same with --json; fails the test unless the code is @p code and the output is JSON.
+  /// The same with --json; fails the test unless the code is @p code and the output is what the page of JSON promises.
   static nlohmann::json tool_json(std::vector<std::string> arguments, int code = 0) {
     arguments.emplace_back("--json");
     const Result result = tool(arguments);
     EXPECT_EQ(result.code, code) << result.err;
     nlohmann::json parsed = nlohmann::json::parse(result.out, nullptr, false);
     EXPECT_FALSE(parsed.is_discarded()) << result.out;
+    static const JsonPage page;
+    page.expect(arguments.front(), parsed);
     return parsed;
   }
 
-  /// The tool refuses: code 2, and these words on standard error.
-  static void expect_trouble(const std::vector<std::string>& arguments, const std::string& words) {
+  /// The tool refuses: with this code, and these words on standard error.
+  static void expect_trouble(const std::vector<std::string>& arguments, const std::string& words, int code = 2) {
     const Result result = tool(arguments);
-    EXPECT_EQ(result.code, 2) << result.out << result.err;
+    EXPECT_EQ(result.code, code) << result.out << result.err;
     EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
   }
 

@@ -379,7 +379,7 @@ void expect(const Finding& finding, Grade grade, const std::string& id) {
 TEST(ReplayJudgement, TheSameWay) {
   const Finding finding = only(same_way());
   expect(finding, Grade::good, "replay");
-  EXPECT_THAT(finding.text, HasSubstr("after 5 steps, at step 45, 3 of 3 variables are equal bit by bit (1000 bytes)"));
+  EXPECT_THAT(finding.text, HasSubstr("after 5 steps, at step 45, 3 of 3 variables equal bit by bit (1000 bytes)"));
 }
 
 TEST(ReplayJudgement, AnotherWay) {

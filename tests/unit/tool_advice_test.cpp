@@ -13,6 +13,8 @@
 #include "core/event_log.hpp"
 #include "handler/save_policy.hpp"
 #include "supervisor/costs.hpp"
+#include "support/json_page.hpp"
+#include "support/process.hpp"
 #include "timeline.hpp"
 
 namespace reprieve::tool {
@@ -23,6 +25,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 /// An hour of steps of 0.5 s, with saves of 2 s.
 RunHistory history() {
@@ -162,13 +165,16 @@ TEST(Advice, TooLittleData) {
   EXPECT_FALSE(nothing.interval);
   EXPECT_FALSE(nothing.notice);
   EXPECT_THAT(nothing.missing, Contains(HasSubstr("no save is on record")));
+  EXPECT_THAT(text_of(nothing), StartsWith("Too little data: 0 saves in 0 s of work on record; "));
   EXPECT_TRUE(to_json(nothing)["notice"].is_null());
   RunHistory no_steps = history();
   no_steps.steps = 0;
   no_steps.saves_s = no_steps.blocked_s = std::vector<double>{2};
   const Advice advice = advise(no_steps, {});
   EXPECT_FALSE(advice.interval->steps);
-  EXPECT_THAT(advice.missing, AllOf(Contains(HasSubstr("1 save on record")), Contains(HasSubstr("no step"))));
+  EXPECT_THAT(advice.missing, Contains(HasSubstr("no step")));
+  EXPECT_THAT(text_of(advice), StartsWith("Too little data: 1 save in 1 h 0 min of work on record; "));
+  EXPECT_THAT(text_of(advise(history(), {})), Not(HasSubstr("Too little")));
   EXPECT_THAT(text_of(advice), Not(HasSubstr("save_every_steps")));
 }
 
@@ -220,6 +226,32 @@ INSTANTIATE_TEST_SUITE_P(Tool, RecordedRuns,
                          ::testing::Values("preempted_killed", "failed_corrupt", "local_copies", "local_left",
                                            "without_handler", "background"),
                          [](const auto& log) { return std::string(log.param); });
+
+/// The page names each field of the JSON, and the JSON has each that the page names.
+TEST_P(RecordedRuns, AreToldAsThePagePromises) {
+  const Json answers = answers_about(kRecorded / (std::string(GetParam()) + ".jsonl"));
+  const test::JsonPage page;
+  const auto expect = [&](const char* command, Json answer) {
+    answer["version"] = 1;
+    page.expect(command, Json::parse(answer.dump()));
+  };
+  expect("advise", answers["advise"]);
+  for (const char* lives : {"living", "dead"}) {
+    expect("status", {{"runs", Json::array({answers["status"][lives]})}});
+    expect("report", {{"runs", Json::array({answers["report"][lives]})}});
+  }
+}
+
+/// The others are in each answer, so that the tests that ask for JSON miss them.
+TEST(JsonPage, OptionalFieldsAreNamedInTheTool) {
+  std::string sources;
+  for (const auto& entry : fs::directory_iterator(fs::path(REPRIEVE_SOURCE_DIR) / "apps/reprieve")) {
+    sources += entry.path().extension() == ".cpp" ? test::read_text(entry.path()) : "";
+  }
+  for (const std::string& name : test::JsonPage().optional_names()) {
+    EXPECT_THAT(sources, HasSubstr('"' + name + '"'));
+  }
+}
 
 TEST(RecordedRunsList, AllAreCompared) {
   const auto logs = std::ranges::count_if(fs::directory_iterator(kRecorded),

@@ -42,7 +42,7 @@ Delivery to_all(int signal, const Processes& processes, PidOf pid_of, std::strin
 }
 
 Delivery to_everything(int signal, const std::vector<RunProcess>& processes) {
-  return to_all(signal, processes, &RunProcess::pid, fmt::format("all {} processes", processes.size()));
+  return to_all(signal, processes, &RunProcess::pid, fmt::format("all processes ({})", processes.size()));
 }
 
 Delivery to_tasks_of_srun(int signal, const std::vector<RunProcess>& processes) {
@@ -375,9 +375,10 @@ class Drill {
       facts_.first.timed_out = true;
       return false;
     }
-    say(facts_.first.ready ? fmt::format("the {} ranks are ready, at step {}", facts_.first.world_size,
-                                         facts_.first.begins_at.value_or(0))
-                           : "no rank has opened a checkpoint directory: the notice is sent all the same");
+    say(facts_.first.ready
+            ? fmt::format("the ranks are ready ({}), at step {}", core::count_text(facts_.first.world_size, "rank"),
+                          facts_.first.begins_at.value_or(0))
+            : "no rank has opened a checkpoint directory: the notice is sent all the same");
     return true;
   }
 

@@ -38,7 +38,7 @@ enum class NoticeWay {
 /// The signals of one moment, and whom they reach, in words.
 struct Delivery {
   std::vector<NoticeTarget> targets;
-  std::string to;  ///< "mpirun 4711", "all 7 processes"; empty if there is nobody
+  std::string to;  ///< "mpirun 4711", "all processes (7)"; empty if there is nobody
 };
 
 /// The signal that the platform sends if the user names none.

@@ -173,7 +173,8 @@ class Judge {
     }
     const bool all = std::cmp_equal(ranks.size(), facts_.first.world_size);
     add(Grade::good, "arrived",
-        fmt::format("the notice arrived at {} of {} ranks{}, within {} ({})", ranks.size(), facts_.first.world_size,
+        fmt::format("the notice arrived at {} of {}{}, within {} ({})", ranks.size(),
+                    core::count_text(facts_.first.world_size, "rank"),
                     all ? "" : fmt::format(" ({}; one is enough)", list_of(ranks)), seconds_text(last),
                     notice.arrivals.front().source));
   }
@@ -374,12 +375,13 @@ class Judge {
               (facts_.state ? facts_.state->failure : std::string("there is no checkpoint of it")));
     } else if (facts_.state->equal()) {
       add(Grade::good, "state",
-          fmt::format("the state before the first step is bit by bit the one that was saved: {} variables{}, {} bytes",
-                      facts_.state->variables, ignored_text(*facts_.state), facts_.state->bytes));
+          fmt::format("the state before the first step is bit by bit the one that was saved: {}{}, {}",
+                      core::count_text(facts_.state->variables, "variable"), ignored_text(*facts_.state),
+                      core::count_text(facts_.state->bytes, "byte")));
     } else {
       add(Grade::problem, "state_differs",
-          fmt::format("{} of {} variables are not as they were saved when the steps continue: {}",
-                      facts_.state->different.size(), facts_.state->variables, names_of(facts_.state->different)),
+          fmt::format("{} of {} not as saved when the steps continue: {}", facts_.state->different.size(),
+                      core::count_text(facts_.state->variables, "variable"), names_of(facts_.state->different)),
           "the constructor of the handler restores: initialise the state before it, not after. Name variables that are "
           "meant to change with --ignore");
     }
@@ -479,9 +481,9 @@ class ReplayJudge {
   /// "after 5 steps, at step 45"
   std::string when() const {
     const std::uint64_t end = *facts_.undisturbed.stopped_at();
-    std::string text = fmt::format("after {} steps, at step {}", end - facts_.from_step, end);
+    std::string text = fmt::format("after {}, at step {}", core::count_text(end - facts_.from_step, "step"), end);
     if (end < facts_.to_step()) {
-      text += fmt::format(" (the end of the program, before the {} steps that were asked for)", facts_.steps);
+      text += fmt::format(" (the end of the program, before the {} asked for)", core::count_text(facts_.steps, "step"));
     } else if (end > facts_.to_step()) {
       text += fmt::format(" (the first after step {} at which the program can save)", facts_.to_step());
     }
@@ -489,9 +491,10 @@ class ReplayJudge {
   }
 
   std::string who() const {
-    return on_other_ranks() ? fmt::format("the run that resumed on {} ranks instead of {}", facts_.resumed->world_size,
-                                          facts_.undisturbed.world_size)
-                            : "the resumed run";
+    return on_other_ranks()
+               ? fmt::format("the run that resumed on {} instead of {}",
+                             core::count_text(facts_.resumed->world_size, "rank"), facts_.undisturbed.world_size)
+               : "the resumed run";
   }
 
   // False: there is nothing more to say.
@@ -524,13 +527,12 @@ class ReplayJudge {
     }
     if (!facts_.start->different.empty()) {
       const StateDifference& first = facts_.start->different.front();
-      return add(
-          Grade::unknown, "not_deterministic",
-          fmt::format(
-              "two starts from the beginning differ at step {} already, before any restart: {} of {} variables; "
-              "{} differs {}. Whether a resumed run goes the same way cannot be told then",
-              facts_.from_step, facts_.start->different.size(), facts_.start->variables, first.variable, first.what),
-          kNotTheSameTwice);
+      return add(Grade::unknown, "not_deterministic",
+                 fmt::format("two starts from the beginning differ at step {} already, before any restart: {} of {}; "
+                             "{} differs {}. Whether a resumed run goes the same way cannot be told then",
+                             facts_.from_step, facts_.start->different.size(),
+                             core::count_text(facts_.start->variables, "variable"), first.variable, first.what),
+                 kNotTheSameTwice);
     }
     return true;
   }
@@ -542,7 +544,8 @@ class ReplayJudge {
     const ObservedStart& resumed = *facts_.resumed;
     if (facts_.ranks > 0 && resumed.opened && resumed.world_size != facts_.ranks) {
       return add(Grade::unknown, "replay_ranks",
-                 fmt::format("the resumed run was to have {} ranks, and had {}", facts_.ranks, resumed.world_size),
+                 fmt::format("the resumed run was to have {}, and had {}", core::count_text(facts_.ranks, "rank"),
+                             resumed.world_size),
                  "write the number of ranks right behind the launcher, as in `mpirun -n 4 ./program`");
     }
     const auto stopped = resumed.stopped_at();
@@ -596,22 +599,23 @@ class ReplayJudge {
     const StateComparison& end = *facts_.end;
     if (!values.empty()) {
       add(Grade::problem, "replay_differs",
-          fmt::format("{} goes another way: {}, variable {} differs {}; {} of {} variables differ: {}", who(), when(),
-                      values.front().variable, values.front().what, values.size(), end.variables, names_of(values)),
+          fmt::format("{} goes another way: {}, variable {} differs {}; {} of {} differ: {}", who(), when(),
+                      values.front().variable, values.front().what, values.size(),
+                      core::count_text(end.variables, "variable"), names_of(values)),
           (on_other_ranks() ? "a generator for each rank does that by design; else " : "") +
               std::string(kNotRegistered));
     } else if (!rounding.empty()) {
       const auto largest = std::ranges::max_element(rounding, {}, &StateDifference::relative_error);
       add(Grade::warning, "replay_rounding",
-          fmt::format(
-              "{} differs by rounding only, {}: {} of {} variables, {} most ({:.2g} of the largest value that differs)",
-              who(), when(), rounding.size(), end.variables, largest->variable, largest->relative_error),
+          fmt::format("{} differs by rounding only, {}: {} of {}, {} most ({:.2g} of the largest value that differs)",
+                      who(), when(), rounding.size(), core::count_text(end.variables, "variable"), largest->variable,
+                      largest->relative_error),
           "sums in another order do that; look at it if you do not expect it");
     } else {
       add(Grade::good, "replay",
-          fmt::format("{} goes the way of an undisturbed one: {}, {} of {} variables are equal bit by bit{} ({} bytes)",
-                      who(), when(), end.variables - end.different.size() - end.ignored, end.variables,
-                      ignored_text(end), end.bytes));
+          fmt::format("{} goes the way of an undisturbed one: {}, {} of {} equal bit by bit{} ({})", who(), when(),
+                      end.variables - end.different.size() - end.ignored, core::count_text(end.variables, "variable"),
+                      ignored_text(end), core::count_text(end.bytes, "byte")));
     }
   }
 
@@ -644,7 +648,7 @@ std::vector<Finding> judge_outputs(const EndFacts& facts) {
     findings.push_back({Grade::good, "output",
                         fmt::format("the resumed run ended at step {}, and its output is that of an undisturbed run "
                                     "({} compared)",
-                                    *facts.resumed.finished_at, tool::count_text(facts.files.size(), "file")),
+                                    *facts.resumed.finished_at, core::count_text(facts.files.size(), "file")),
                         ""});
   }
   return findings;

@@ -170,7 +170,8 @@ struct EventWords {
   }
   std::string operator()(const events::Fallback& e) const {
     return fmt::format("WORK IS LOST: {} is corrupt, the run resumes from {} (step {}){}", e.instead_of, e.file,
-                       step_text(e.run_calls), e.steps_lost ? fmt::format(", {} steps before", *e.steps_lost) : "");
+                       step_text(e.run_calls),
+                       e.steps_lost ? ", " + core::count_text(*e.steps_lost, "step") + " before" : "");
   }
   std::string operator()(const events::RestoreFailed& e) const {
     return fmt::format("cannot restore {}: {}", e.file, e.message);

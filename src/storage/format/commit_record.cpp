@@ -36,6 +36,11 @@ bool is_hdf5(const PosixFile& file) {
   return false;
 }
 
+template <class Range>
+bool is_zero(const Range& bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 [[noreturn]] void reject_foreign(const PosixFile& file) {
   throw CorruptError(file.path().string() + (is_hdf5(file) ? " is an HDF5 file, but not a complete Reprieve checkpoint"
                                                            : " is not a Reprieve checkpoint, nor any HDF5 file"));
@@ -139,8 +144,16 @@ void write_commit_record(const PosixFile& file, const CommitRecord& commit_recor
   words.write_to(file);
 }
 
-bool is_void(const Bytes& commit_record) {
-  return std::ranges::all_of(commit_record, [](std::byte byte) { return byte == std::byte{0}; });
+bool is_void(const Bytes& commit_record) { return is_zero(commit_record); }
+
+bool is_foreign(const PosixFile& file) {
+  std::array<std::byte, kCommitRecordBytes + kHdf5Signature.size()> bytes = {};
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), bytes.size()));
+  file.read_all(std::span(bytes).first(size), 0);
+  const bool has_magic = std::memcmp(bytes.data(), &kMagic, sizeof(kMagic)) == 0;
+  const bool has_hdf5 =
+      std::memcmp(bytes.data() + kCommitRecordBytes, kHdf5Signature.data(), kHdf5Signature.size()) == 0;
+  return size == 0 || !(has_magic || has_hdf5 || is_zero(bytes));
 }
 
 struct stat void_commit_record(const PosixFile& file) {

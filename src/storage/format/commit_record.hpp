@@ -46,6 +46,9 @@ struct stat void_commit_record(const PosixFile& file);
 [[nodiscard]] Bytes commit_record_bytes(const PosixFile& file);
 /// Whether these are as `void_commit_record` leaves them.
 [[nodiscard]] bool is_void(const Bytes& commit_record);
+/// Whether nothing in the file shows that it was ever a checkpoint: neither the mark of a commit record, nor HDF5's
+/// signature where a checkpoint has it. Zeros at the beginning may be what a power cut has left. @throws StorageError
+[[nodiscard]] bool is_foreign(const PosixFile& file);
 /// A run that lives retires its old checkpoints, also one that somebody reads on another node, and may write the next
 /// one over it. A retired file loses its name first and then its commit record, before anything else in it changes; so
 /// what was read before this call is of the checkpoint if it returns.
