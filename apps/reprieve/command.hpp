@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,9 +44,16 @@ namespace status_command { void add(const Tool& tool); }
 namespace report_command { void add(const Tool& tool); }
 namespace ls_command { void add(const Tool& tool); }
 namespace show_command { void add(const Tool& tool); }
+namespace export_command { void add(const Tool& tool); }
 namespace verify_command { void add(const Tool& tool); }
 namespace diff_command { void add(const Tool& tool); }
 namespace prune_command { void add(const Tool& tool); }
+namespace pin_command { void add(const Tool& tool); }
+namespace unpin_command { void add(const Tool& tool); }
+namespace stop_command { void add(const Tool& tool); }
+namespace save_command { void add(const Tool& tool); }
+namespace log_command { void add(const Tool& tool); }
+namespace rewind_command { void add(const Tool& tool); }
 namespace unquarantine_command { void add(const Tool& tool); }
 namespace drain_command { void add(const Tool& tool); }
 namespace xdmf_command { void add(const Tool& tool); }
@@ -85,6 +93,11 @@ inline CLI::Option* add_duration(CLI::App& command, const char* name, std::optio
                                  const std::string& meaning) {
   return add_duration(
       command, name, [&seconds](double value) { seconds = value > 0 ? std::optional(value) : std::nullopt; }, meaning);
+}
+
+/// For numbers from 0 on: without it CLI11 takes -1 for a very large one.
+inline CLI::Validator not_negative() {
+  return CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000'000'000'000'000}).description("");
 }
 
 inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print JSON"); }

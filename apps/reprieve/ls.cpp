@@ -166,7 +166,7 @@ void print_entries(const std::vector<Entry>& entries) {
                                    core::size_text(entry.size_bytes),
                                    "?",
                                    "?",
-                                   validity_text(entry)};
+                                   validity_text(entry) + (is_pinned(entry.file) ? ", pinned" : "")};
     if (entry.metadata) {
       cells[2] = entry.metadata->run_calls ? std::to_string(*entry.metadata->run_calls) : "-";
       cells[4] = human_age(time_of(*entry.metadata));
@@ -185,6 +185,9 @@ void print_text(const Options& options, const std::vector<Entry>& entries, const
   }
   for (const auto& file : quarantined_files(options.directory)) {
     std::cout << "quarantined as corrupt: " << core::escaped(file.filename().string()) << '\n';
+  }
+  for (const auto& file : quarantined_files(options.directory, manager::kRewoundSuffix)) {
+    std::cout << "rewound, `reprieve rewind --undo` takes it back: " << core::escaped(file.filename().string()) << '\n';
   }
   if (!options.local.empty() || !local.entries.empty()) {
     print_text(local);
@@ -205,6 +208,7 @@ Json to_json(const Entry& entry) {
     json["reason"] = tool::to_json(metadata.reason);
   }
   json["size_bytes"] = entry.size_bytes;
+  json["pinned"] = is_pinned(entry.file);
   json["valid"] = entry.valid ? Json(*entry.valid) : Json();
   json["problem"] = entry.problem.empty() ? Json() : Json(entry.problem);
   return json;
@@ -215,6 +219,8 @@ Json to_json(const Options& options, const std::vector<Entry>& entries, const Lo
       {"directory", options.directory.string()},
       {"checkpoints", list_json(entries, [](const Entry& entry) { return to_json(entry); })},
       {"quarantine", list_json(quarantined_files(options.directory), [](const auto& file) { return file.string(); })},
+      {"rewound", list_json(quarantined_files(options.directory, manager::kRewoundSuffix),
+                            [](const auto& file) { return file.string(); })},
       {"local", list_json(local.entries, local_json)}};
 }
 
