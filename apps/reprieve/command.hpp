@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -52,9 +53,16 @@ namespace status_command { void add(const Tool& tool); }
 namespace report_command { void add(const Tool& tool); }
 namespace ls_command { void add(const Tool& tool); }
 namespace show_command { void add(const Tool& tool); }
+namespace export_command { void add(const Tool& tool); }
 namespace verify_command { void add(const Tool& tool); }
 namespace diff_command { void add(const Tool& tool); }
 namespace prune_command { void add(const Tool& tool); }
+namespace pin_command { void add(const Tool& tool); }
+namespace unpin_command { void add(const Tool& tool); }
+namespace stop_command { void add(const Tool& tool); }
+namespace save_command { void add(const Tool& tool); }
+namespace log_command { void add(const Tool& tool); }
+namespace rewind_command { void add(const Tool& tool); }
 namespace unquarantine_command { void add(const Tool& tool); }
 namespace drain_command { void add(const Tool& tool); }
 namespace xdmf_command { void add(const Tool& tool); }
@@ -98,6 +106,11 @@ inline CLI::Option* add_duration(CLI::App& command, const char* name, std::optio
 
 inline void add_json(CLI::App& command, bool& json) {
   command.add_flag("--json", json, "Print JSON, for programs; its fields stay as they are");
+}
+
+/// For numbers from 0 on: without it CLI11 takes -1 for a very large one.
+inline CLI::Validator not_negative() {
+  return CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000'000'000'000'000}).description("");
 }
 
 /// Where the library makes checkpoints, as its pages show it, or where the user has gone to.

@@ -117,7 +117,26 @@ bool with_number_type(ElementType type, Use&& use) {
   return false;
 }
 
+template <class T>
+std::string number_text(const T& value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return fmt::format("{}", +value);
+  } else {
+    return fmt::format("{} + {} i", value.real(), value.imag());
+  }
+}
+
 }  // namespace
+
+std::string element_text(ElementType type, Bytes element) {
+  std::string text;
+  with_number_type(type, [&]<class T>() {
+    T value{};
+    std::memcpy(&value, element.data(), sizeof(T));
+    text = number_text(value);
+  });
+  return text;
+}
 
 void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first_index, Bytes a, Bytes b) {
   // Nearly all of a state that is compared is equal.
@@ -326,26 +345,10 @@ using supervisor::StateComparison;
 using supervisor::StateDifference;
 using Kind = StateDifference::Kind;
 
-template <class T>
-std::string number_text(const T& value) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    return fmt::format("{}", +value);
-  } else {
-    return fmt::format("{} + {} i", value.real(), value.imag());
-  }
-}
-
-/// One element as people read it; empty for types that are no numbers.
-std::string element_text(const storage::VariableReader& file, const VariableInfo& variable, std::uint64_t index) {
+std::string element_of(const storage::VariableReader& file, const VariableInfo& variable, std::uint64_t index) {
   std::vector<std::byte> bytes(variable.type.size_bytes);
   file.read(variable.name, index, bytes);
-  std::string text;
-  with_number_type(variable.type, [&]<class T>() {
-    T value{};
-    std::memcpy(&value, bytes.data(), sizeof(T));
-    text = number_text(value);
-  });
-  return text;
+  return element_text(variable.type, bytes);
 }
 
 /// Differences of floating-point numbers up to this part of the greatest of the numbers that differ are what another
@@ -381,9 +384,9 @@ void describe_values(StateDifference& described, const Difference& difference,
   const VariableInfo& variable = *std::ranges::find(variables, difference.variable, &VariableInfo::name);
   described.what = first_text(difference);
   const std::uint64_t index = difference.comparison.first_index.value();
-  if (const std::string in_a = element_text(a, variable, index); !in_a.empty()) {
+  if (const std::string in_a = element_of(a, variable, index); !in_a.empty()) {
     described.what +=
-        fmt::format("{}({} against {})", described.what.empty() ? "" : " ", in_a, element_text(b, variable, index));
+        fmt::format("{}({} against {})", described.what.empty() ? "" : " ", in_a, element_of(b, variable, index));
   }
   const auto bound = rounding_bound(variable.type);
   const auto& absolute = difference.comparison.max_absolute;

@@ -37,6 +37,9 @@ struct Comparison {
 void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first_index, std::span<const std::byte> a,
                    std::span<const std::byte> b);
 
+/// One element as people read it, with all its digits; empty for types that are no numbers.
+std::string element_text(ElementType type, std::span<const std::byte> element);
+
 // Two checkpoints of a drill: whether they hold the same state, and if not, how far apart they are.
 
 /// Verifies both files, and compares all variables but those to @p ignore.

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "files.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <variant>
 
 #include "core/directory.hpp"
@@ -184,16 +188,42 @@ manager::LockHolder this_process() {
   return manager::LockHolder::self(host.empty() ? "?" : host, 1);
 }
 
-std::vector<fs::path> quarantined_files(const fs::path& directory) {
+std::vector<fs::path> quarantined_files(const fs::path& directory, std::string_view suffix) {
   std::vector<fs::path> found = manager::regular_files(directory);
+  const std::string ending = std::string(manager::kCheckpointSuffix) + std::string(suffix);
   std::erase_if(found,
-                [](const fs::path& path) { return path.filename().string().find(".h5.corrupt") == std::string::npos; });
+                [&](const fs::path& path) { return path.filename().string().find(ending) == std::string::npos; });
   std::ranges::sort(found);
   return found;
 }
 
+std::vector<CheckpointFile> checkpoints_meant(const fs::path& directory, const std::string& prefix) {
+  std::vector<CheckpointFile> files = checkpoint_files(directory);
+  if (!prefix.empty()) {
+    std::erase_if(files, [&](const CheckpointFile& file) { return file.prefix != prefix; });
+  }
+  if (files.empty()) {
+    throw MissingError(fmt::format("there is no checkpoint {}-<number>.h5 in {}", prefix.empty() ? "<prefix>" : prefix,
+                                   directory.string()));
+  }
+  std::set<std::string> prefixes;
+  for (const CheckpointFile& file : files) {
+    prefixes.insert(file.prefix);
+  }
+  if (prefixes.size() > 1) {
+    throw UsageError(fmt::format("there are checkpoints of several kinds in {}; choose one with --prefix: {}",
+                                 directory.string(), fmt::join(prefixes, ", ")));
+  }
+  return files;
+}
+
 std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata) {
   return std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
+}
+
+bool is_pinned(const fs::path& file) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(file.string() + std::string(manager::kPinnedSuffix), error));
 }
 
 std::vector<storage::Corruption> verify_with_progress(const fs::path& file, std::string name) {
@@ -247,6 +277,31 @@ std::optional<std::filesystem::path> local_directory_of(const std::filesystem::p
     }
   }
   return fs::is_directory(last, ignored) ? std::optional(last) : std::nullopt;
+}
+
+std::vector<core::LoggedEvent> LogFollower::next() {
+  std::ifstream stream(file_, std::ios::binary);
+  if (!stream) {
+    throw storage::storage_error("read", file_, errno);
+  }
+  std::error_code error;
+  if (fs::file_size(file_, error) < offset_ && !error) {  // somebody has begun a new one
+    offset_ = 0;
+    rest_.clear();
+  }
+  stream.seekg(static_cast<std::streamoff>(offset_));
+  const std::string added{std::istreambuf_iterator<char>(stream), {}};
+  offset_ += added.size();
+  rest_ += added;
+  std::vector<core::LoggedEvent> events;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    if (auto event = core::event_from_text(rest_.substr(begin, end - begin))) {
+      events.push_back(std::move(*event));
+    }
+  }
+  rest_.erase(0, begin);
+  return events;
 }
 
 std::set<fs::path> run_directories(const fs::path& top) {

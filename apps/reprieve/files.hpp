@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/events.hpp"
+#include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
@@ -68,10 +70,18 @@ bool is_gone(const std::filesystem::path& file) noexcept;
 /// Who stands in the lock file while this tool makes a checkpoint.
 manager::LockHolder this_process();
 
-/// The corrupt checkpoints that a restart has quarantined (suffix `.corrupt`), sorted by name.
-std::vector<std::filesystem::path> quarantined_files(const std::filesystem::path& directory);
+/// The checkpoints that a restart has quarantined, or that were rewound, sorted by name.
+std::vector<std::filesystem::path> quarantined_files(const std::filesystem::path& directory,
+                                                     std::string_view suffix = manager::kCorruptSuffix);
+
+/// The checkpoints of the one prefix that is meant, oldest first. @param prefix  empty: the only one there is
+/// @throws UsageError if there are none, or several kinds
+std::vector<CheckpointFile> checkpoints_meant(const std::filesystem::path& directory, const std::string& prefix);
 
 std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata);
+
+/// Whether `reprieve pin` has marked a checkpoint.
+[[nodiscard]] bool is_pinned(const std::filesystem::path& file);
 
 /// Verifies a checkpoint, and shows under its file name, or under @p name, how far that is. @throws StorageError
 std::vector<storage::Corruption> verify_with_progress(const std::filesystem::path& file, std::string name = {});
@@ -108,6 +118,19 @@ struct LocalListEntry {
 /// Where the last run in @p directory took node-local copies, by its log. Nothing if it took none, or if that directory
 /// is not on this node.
 [[nodiscard]] std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory);
+
+/// Reads what is added to the event log of a directory. Lines that are not whole wait for their rest.
+class LogFollower {
+ public:
+  explicit LogFollower(const std::filesystem::path& directory) : file_(directory / manager::kEventLogName) {}
+  /// What is new since the last call; at first, all. @throws StorageError if it cannot be read
+  [[nodiscard]] std::vector<core::LoggedEvent> next();
+
+ private:
+  std::filesystem::path file_;
+  std::uintmax_t offset_ = 0;
+  std::string rest_;
+};
 
 // The runs that have left an event log, and how they stand.
 

@@ -172,7 +172,7 @@ void print_entries(const std::vector<Entry>& entries) {
                                    core::size_text(entry.size_bytes),
                                    "?",
                                    "?",
-                                   state_text(entry)};
+                                   state_text(entry) + (is_pinned(entry.file.path) ? ", pinned" : "")};
     if (entry.metadata) {
       cells[2] = entry.metadata->run_calls ? std::to_string(*entry.metadata->run_calls) : "-";
       cells[4] = human_age(time_of(*entry.metadata));
@@ -191,6 +191,9 @@ void print_text(const Options& options, const Listing& listing) {
   }
   for (const auto& file : quarantined_files(listing.directory)) {
     std::cout << "quarantined as corrupt: " << core::escaped(file.filename().string()) << '\n';
+  }
+  for (const auto& file : quarantined_files(listing.directory, manager::kRewoundSuffix)) {
+    std::cout << "rewound, `reprieve rewind --undo` takes it back: " << core::escaped(file.filename().string()) << '\n';
   }
   if (!options.local.empty() || !listing.local.entries.empty()) {
     print_text(listing.local);
@@ -212,6 +215,7 @@ Json to_json(const Entry& entry) {
   }
   json["size_bytes"] = entry.size_bytes;
   json["state"] = entry.state;
+  json["pinned"] = is_pinned(entry.file.path);
   json["problem"] = entry.problem.empty() ? Json() : Json(entry.problem);
   return json;
 }
@@ -220,6 +224,7 @@ Json to_json(const std::vector<Listing>& listings) {
   Json json{{"directories", Json::array()},
             {"checkpoints", Json::array()},
             {"quarantined", Json::array()},
+            {"rewound", Json::array()},
             {"local", Json::array()}};
   for (const Listing& listing : listings) {
     json["directories"].push_back(listing.directory.string());
@@ -228,6 +233,9 @@ Json to_json(const std::vector<Listing>& listings) {
     }
     for (const auto& file : quarantined_files(listing.directory)) {
       json["quarantined"].push_back(file.string());
+    }
+    for (const auto& file : quarantined_files(listing.directory, manager::kRewoundSuffix)) {
+      json["rewound"].push_back(file.string());
     }
     for (const LocalListEntry& entry : listing.local.entries) {
       if (entry.is_of_directory || listings.size() == 1) {  // the others would come once for each directory

@@ -26,12 +26,18 @@ namespace {
 
 constexpr const char* kFooter = R"(Examples:
   reprieve status                               what runs here, how far is it, what would be lost now?
+  reprieve log checkpoints --follow             what happens, line by line
+  reprieve save checkpoints --wait              ask the run for a checkpoint now
+  reprieve stop checkpoints --wait              ask the run to save and to end
   reprieve report checkpoints                   what became of it? a page: starts, lost work, saves, notices
   reprieve ls checkpoints                       which checkpoints are there?
   reprieve show checkpoints/ckpt-120.h5         what is in it?
+  reprieve export FILE temperature -o t.npy     the values of a variable for NumPy, or as .csv
   reprieve verify checkpoints                   is every byte of every checkpoint as it was written?
   reprieve diff a/ckpt-120.h5 b/ckpt-120.h5     did two runs come to the same state?
   reprieve prune checkpoints --keep 2           make room
+  reprieve pin checkpoints/ckpt-120.h5          never remove this one
+  reprieve rewind checkpoints --to 120          let the next launch resume at an earlier step
   reprieve drain checkpoints                    after a crash: keep what lies in the memory of the nodes
   reprieve xdmf checkpoints                     let ParaView open them
   reprieve run -- mpirun -n 4 ./program         a run that saves itself before it is killed
@@ -127,10 +133,12 @@ int parse_and_run(int argc, char** argv) {
   int exit_code = kGood;
   const std::vector<std::string> program = take_program(argc, argv);
   for (const auto add :
-       {status_command::add, report_command::add, ls_command::add, show_command::add, verify_command::add,
-        diff_command::add, prune_command::add, unquarantine_command::add, drain_command::add, xdmf_command::add,
-        run_command::add, drill_command::add, doctor_command::add, advise_command::add, launch_agent_command::add,
-        sbatch_template_command::add}) {
+       {status_command::add, log_command::add,          save_command::add,           stop_command::add,
+        report_command::add, ls_command::add,           show_command::add,           export_command::add,
+        verify_command::add, diff_command::add,         prune_command::add,          pin_command::add,
+        unpin_command::add,  rewind_command::add,       unquarantine_command::add,   drain_command::add,
+        xdmf_command::add,   run_command::add,          drill_command::add,          doctor_command::add,
+        advise_command::add, launch_agent_command::add, sbatch_template_command::add}) {
     add({app, exit_code, program});
   }
   if (argc == 1) {

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <set>
 
 #include "command.hpp"
 #include "core/log.hpp"
+#include "core/values.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
@@ -26,11 +26,13 @@ constexpr const char* kFooter =
     R"(Removes all but the newest N checkpoints, with the files that a save function left beside them. The newest
 checkpoint whose checksums hold is found first, and the N are counted from there: it always stays. Corrupt ones
 newer than it are left for the next restart, which quarantines them. While a run uses the directory, nothing is
-removed.
+removed. What one of the --keep options or `reprieve pin` keeps stays. With --keep-every and --keep-within, what has
+no readable time stays too.
 
 Examples:
   reprieve prune checkpoints --keep 2 --dry-run     what would go?
   reprieve prune checkpoints --keep 2
+  reprieve prune checkpoints --keep-every 1d --keep-within 7d     all of the last week, and one for each day before
   reprieve prune shared --keep 1 --prefix jobA      of several programs' checkpoints in one directory
   reprieve prune --copies FOLDER                    node-local copies of a run that will not come back: FOLDER as
                                                     `reprieve ls --all-local` prints it
@@ -41,6 +43,8 @@ struct Options {
   std::filesystem::path directory;
   std::filesystem::path copies;
   std::uint64_t keep = 0;
+  std::chrono::seconds keep_every{0};
+  std::chrono::seconds keep_within{0};
   std::string prefix;
   bool dry_run = false;
   bool json = false;
@@ -52,37 +56,23 @@ void define(CLI::App& command, Options& options) {
                                 ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
   CLI::Option* const prefix = command.add_option("--prefix", options.prefix,
                                                  "Only checkpoints whose names begin so, if there are several kinds");
+  CLI::Option* const every =
+      add_duration(command, "--keep-every", options.keep_every, "Keep one for each such span of time besides")
+          ->default_str("");
+  CLI::Option* const within =
+      add_duration(command, "--keep-within", options.keep_within, "Keep all that are no older than the newest by this")
+          ->default_str("");
   command.add_option("--copies", options.copies, "Remove the node-local copies in this folder instead")
       ->type_name("FOLDER")
-      ->excludes(directory, keep, prefix);
+      ->excludes(directory, keep, every, within, prefix);
   command.add_flag("--dry-run", options.dry_run, "Only say what would be removed");
   add_json(command, options.json);
-}
-
-/// The checkpoints of the one prefix that is meant, oldest first.
-std::vector<CheckpointFile> checkpoints_meant(const Options& options) {
-  std::vector<CheckpointFile> files = checkpoint_files(options.directory);
-  if (!options.prefix.empty()) {
-    std::erase_if(files, [&](const CheckpointFile& file) { return file.prefix != options.prefix; });
-  }
-  if (files.empty()) {
-    throw MissingError(fmt::format("there is no checkpoint {}-<number>.h5 in {}",
-                                   options.prefix.empty() ? "<prefix>" : options.prefix, options.directory.string()));
-  }
-  std::set<std::string> prefixes;
-  for (const CheckpointFile& file : files) {
-    prefixes.insert(file.prefix);
-  }
-  if (prefixes.size() > 1) {
-    throw UsageError(fmt::format("there are checkpoints of several kinds in {}; choose one with --prefix: {}",
-                                 options.directory.string(), fmt::join(prefixes, ", ")));
-  }
-  return files;
 }
 
 /// What is to be done.
 struct Plan {
   std::vector<CheckpointFile> keep;
+  std::vector<CheckpointFile> pinned;
   std::vector<CheckpointFile> remove;
   std::vector<CheckpointFile> corrupt;  ///< newer than the newest valid one, left alone
 };
@@ -101,22 +91,40 @@ std::vector<CheckpointFile> split_off_corrupt(std::vector<CheckpointFile>& files
   return corrupt;
 }
 
-Plan make_plan(const Options& options) {
-  Plan plan;
-  std::vector<CheckpointFile> files = checkpoints_meant(options);
-  plan.corrupt = split_off_corrupt(files, options);
+/// What is judged by its time must have one.
+std::vector<manager::RetentionEntry> entries_of(const std::vector<CheckpointFile>& files, bool needs_time) {
   std::vector<manager::RetentionEntry> entries;
-  entries.reserve(files.size());
   for (const CheckpointFile& file : files) {
-    if (!file.is_foreign) {                  // somebody has put it there on purpose
-      entries.push_back({file.number, {}});  // times count for keeping by time only
+    if (file.is_foreign) {
+      continue;  // somebody has put it there on purpose
+    }
+    try {
+      entries.push_back({file.number, needs_time ? time_of(storage::read_metadata(file.path))
+                                                 : std::chrono::system_clock::time_point()});
+    } catch (const CorruptError& error) {
+      core::log::debug("{}", error.what());
     }
   }
-  const manager::RetentionPolicy policy{.max_to_keep = options.keep};
+  return entries;
+}
+
+Plan make_plan(const Options& options) {
+  Plan plan;
+  std::vector<CheckpointFile> files = checkpoints_meant(options.directory, options.prefix);
+  plan.corrupt = split_off_corrupt(files, options);
+  const bool needs_time = options.keep_every.count() > 0 || options.keep_within.count() > 0;
+  std::vector<manager::RetentionEntry> entries = entries_of(files, needs_time);
+  if (options.keep_within.count() > 0 && !entries.empty()) {
+    const auto since = core::later(entries.back().time, -options.keep_within);
+    std::erase_if(entries,
+                  [&](const auto& entry) { return entry.time >= since && entry.number != files.back().number; });
+  }
+  const manager::RetentionPolicy policy{.max_to_keep = std::max<std::uint64_t>(1, options.keep),
+                                        .keep_every = options.keep_every};
   const auto retired = manager::to_retire(entries, policy, files.back().number);
   for (CheckpointFile& file : files) {
     const bool goes = std::ranges::find(retired, file.number) != retired.end();
-    (goes ? plan.remove : plan.keep).push_back(std::move(file));
+    (is_pinned(file.path) ? plan.pinned : goes ? plan.remove : plan.keep).push_back(std::move(file));
   }
   return plan;
 }
@@ -164,6 +172,7 @@ void print_text(const Plan& plan, std::uint64_t freed_bytes, const Options& opti
   };
   print(options.dry_run ? "would remove" : "removed", plan.remove);
   print("kept", plan.keep);
+  print("pinned", plan.pinned);
   print("corrupt", plan.corrupt);
   print_freed(freed_bytes, options);
 }
@@ -172,9 +181,13 @@ Json to_json(const Plan& plan, std::uint64_t freed_bytes, const Options& options
   const auto names = [](const std::vector<CheckpointFile>& files) {
     return list_json(files, [](const CheckpointFile& file) { return file.path.string(); });
   };
-  return {{"directory", options.directory.string()}, {"dry_run", options.dry_run},
-          {"removed", names(plan.remove)},           {"kept", names(plan.keep)},
-          {"corrupt", names(plan.corrupt)},          {"freed_bytes", freed_bytes}};
+  return {{"directory", options.directory.string()},
+          {"dry_run", options.dry_run},
+          {"removed", names(plan.remove)},
+          {"kept", names(plan.keep)},
+          {"pinned", names(plan.pinned)},
+          {"corrupt", names(plan.corrupt)},
+          {"freed_bytes", freed_bytes}};
 }
 
 int prune_copies(const Options& options) {
@@ -193,6 +206,9 @@ int run(const Options& options) {
     throw UsageError("--keep is missing: how many checkpoints are to stay? (--help has examples)");
   }
   require_directory(options.directory);
+  if (options.keep == 0 && options.keep_every.count() == 0 && options.keep_within.count() == 0) {
+    throw UsageError("say what to keep: --keep N, --keep-every TIME or --keep-within TIME (--help has examples)");
+  }
   if (!options.dry_run) {
     static_cast<void>(lock_for_a_moment(options.directory));  // before anything is read
   }

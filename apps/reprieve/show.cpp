@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// reprieve show FILE
+// reprieve show FILE [VAR]
 
 #include <fmt/format.h>
 
@@ -16,6 +16,7 @@
 #include "storage/local/part_file.hpp"
 #include "storage/read/inspect_file.hpp"
 #include "text.hpp"
+#include "values.hpp"
 
 namespace reprieve::tool::show_command {
 
@@ -29,22 +30,35 @@ constexpr const char* kFooter = R"(Kinds of variables:
 Examples:
   reprieve show checkpoints/ckpt-120.h5
   reprieve show checkpoints/ckpt-120.h5 --json | jq '.variables[].name'
-  h5dump -d /state/optimizer/momentum checkpoints/ckpt-120.h5     the values themselves
+  reprieve show checkpoints/ckpt-120.h5 optimizer/momentum          its values, the first 200 of them
+  reprieve show checkpoints/ckpt-120.h5 'temperature[0:10, 5]'      slices as in Python
+  reprieve show checkpoints/ckpt-120.h5 'generator[-3:]' --rank 3   of a per_rank variable
 
-Reads the metadata only; `reprieve verify` checks the data.
+Without VAR the metadata only are read; `reprieve verify` checks the data.
 
 Exit codes: 0 shown,)";
 
+/// Of the values, unless somebody asks for more.
+constexpr std::uint64_t kLimit = 200;
+
 struct Options {
-  std::filesystem::path file;
+  ValueOptions values;
+  std::uint64_t limit = kLimit;
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
   command
-      .add_option("FILE", options.file,
+      .add_option("FILE", options.values.file,
                   "A checkpoint, <prefix>-<number>.h5, or a part of a node-local copy, <run>-<rank>.<slot>.part")
       ->required();
+  CLI::Option* const variable =
+      command.add_option("VAR", options.values.selector, "Print the values of this variable, or of a slice of it");
+  command.add_option("--rank", options.values.rank, "Of a per_rank variable: whose value [0]")->needs(variable);
+  command.add_option("--limit", options.limit, "Print so many values at most; 0: all")
+      ->capture_default_str()
+      ->check(not_negative())
+      ->needs(variable);
   add_json(command, options.json);
 }
 
@@ -227,25 +241,31 @@ void print_text(const std::filesystem::path& file, const storage::Part& part) {
 
 template <class Content>
 int show(const Options& options, const Content& content) {
-  print_answer(options.json, to_json(options.file, content), [&] { print_text(options.file, content); });
+  print_answer(options.json, to_json(options.values.file, content), [&] { print_text(options.values.file, content); });
   return kGood;
 }
 
 int run(const Options& options) {
-  require_file(options.file);
+  const std::filesystem::path& path = options.values.file;
+  require_file(path);
+  if (!options.values.selector.empty()) {
+    show_values(options.values, options.limit, options.json);
+    return kGood;
+  }
   // Opened once: a run that lives may retire it at any moment.
-  auto file = storage::PosixFile::open_to_read(options.file);
-  if (options.file.extension() == ".part") {
+  auto file = storage::PosixFile::open_to_read(path);
+  if (path.extension() == ".part") {
     return show(options, storage::Part(std::move(file)));
   }
-  require_checkpoint(options.file);
-  return show(options, storage::read_index(file));
+  require_checkpoint(path);
+  return show(options, storage::read_index(std::move(file)));
 }
 
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "show", "Show the metadata and the variables of a checkpoint", kFooter, define, run);
+  add_command<Options>(tool, "show", "Show the metadata and the variables of a checkpoint, or values", kFooter, define,
+                       run);
 }
 
 }  // namespace reprieve::tool::show_command

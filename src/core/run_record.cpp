@@ -183,4 +183,15 @@ WorkerLock::WorkerLock(const std::filesystem::path& directory) {
   }
 }
 
+bool is_for_this_launch(const Directory& directory, const std::string& file) noexcept {
+  constexpr std::size_t kMostBytes = 4096;
+  try {
+    const std::string text = directory.read_text(file, kMostBytes);
+    return !text.starts_with(kForLaunch) || text == kForLaunch + directory.read_text(kLockName, kMostBytes);
+  } catch (const std::exception& error) {
+    log::debug("{}", error.what());
+    return true;
+  }
+}
+
 }  // namespace reprieve::core

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/directory.hpp"
 #include "core/event_log.hpp"
 #include "core/process.hpp"
 
@@ -36,6 +37,19 @@ inline constexpr const char* kDirectoryVariable = "REPRIEVE_DIRECTORY";
 /// The file in the checkpoint directory that ends the job politely when somebody makes it: a supervisor looks for it,
 /// or, where there is none, the run itself.
 inline constexpr const char* kPreemptFile = "PREEMPT";
+
+/// The same for a checkpoint: the run saves, removes the file, and continues. Rank 0 looks for it.
+inline constexpr const char* kSaveFile = "SAVE";
+
+/// The lock of a checkpoint directory; its text is unlike that of any other launch.
+inline constexpr const char* kLockName = ".reprieve.lock";
+
+/// How the text of such a file begins if it is for one launch alone; the text of the lock follows.
+inline constexpr const char* kForLaunch = "for the launch ";
+
+/// Whether it is for the launch that has the directory now, or for any: an old one must not stop a new launch. If that
+/// cannot be read, it is.
+[[nodiscard]] bool is_for_this_launch(const Directory& directory, const std::string& file) noexcept;
 
 /// The variable that is set where the supervisor looks for the end of the job, so that the ranks need not.
 inline constexpr const char* kWatchesEndVariable = "REPRIEVE_RUN_WATCHES_END";

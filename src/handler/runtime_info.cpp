@@ -106,6 +106,9 @@ termination::SourceSettings sources_of(cluster::Communicator& comm, const Termin
     settings.metadata = *config.metadata;
   }
   if (comm.is_chief()) {
+    if (config.preempt_file) {
+      settings.save_file = directory / core::kSaveFile;
+    }
     if (config.preempt_file && !has_supervisor()) {
       settings.preempt_file = directory / core::kPreemptFile;
     }

@@ -112,6 +112,10 @@ std::string CheckpointDirectory::files_name(std::uint64_t number) const {
   return format_name(prefix_, number, kFilesSuffix);
 }
 
+std::string CheckpointDirectory::pin_name(std::uint64_t number) const {
+  return file_name(number) + std::string(kPinnedSuffix);
+}
+
 std::string CheckpointDirectory::staged_name(StagedName staged, std::string_view suffix) const {
   return format_staged_name(prefix_, staged, suffix);
 }
@@ -186,6 +190,8 @@ bool CheckpointDirectory::is_quarantined(std::uint64_t number) const {
   });
 }
 
+bool CheckpointDirectory::is_pinned(std::uint64_t number) const { return place().contains(pin_name(number)); }
+
 std::optional<CheckpointInfo> CheckpointDirectory::info(std::uint64_t number) {
   const core::FileAddress path = file(number);
   struct stat status = {};
@@ -230,7 +236,8 @@ std::uint64_t CheckpointDirectory::free_number(std::uint64_t wanted, bool may_re
       is_empty = false;
     }
   }
-  if (is_empty || wanted > highest || (wanted == highest && may_replace && place().contains(file_name(wanted)))) {
+  if (is_empty || wanted > highest ||
+      (wanted == highest && may_replace && place().contains(file_name(wanted)) && !is_pinned(wanted))) {
     return wanted;
   }
   if (highest == std::numeric_limits<std::uint64_t>::max()) {
@@ -394,14 +401,20 @@ void CheckpointDirectory::remove_orphaned_files() const {
 }
 
 fs::path CheckpointDirectory::quarantine(std::uint64_t number) {
+  return set_aside(number, free_corrupt_suffix(place(), file_name(number), files_name(number)));
+}
+
+fs::path CheckpointDirectory::set_aside(std::uint64_t number, const std::string& suffix) {
   const std::string name = file_name(number);
   const std::string files = files_name(number);
-  const std::string suffix = free_corrupt_suffix(place(), name, files);
   // The files first: without their checkpoint they would count as a left-over.
   if (place().contains(files)) {
     place().rename(files, place(), files + suffix);
   }
   place().rename(name, place(), name + suffix);
+  if (is_pinned(number)) {  // the next checkpoint of this number is another one
+    place().rename(pin_name(number), place(), pin_name(number) + suffix);
+  }
   make_durable();
   known_.erase(number);
   return path_ / (name + suffix);
@@ -420,6 +433,9 @@ void CheckpointDirectory::take_back(const QuarantinedName& name) {
   if (storage::read_metadata(aside).has_files && !has_files) {
     throw StorageError(ErrorCode::io,
                        "cannot take back " + aside.string() + ": the files of its save function are gone");
+  }
+  if (const std::string pin = pin_name(name.number); place().contains(pin + name.suffix)) {
+    place().rename(pin + name.suffix, place(), pin);
   }
   place().rename(file + name.suffix, place(), file);  // first, as files without their checkpoint would be a left-over
   if (has_files) {
@@ -472,6 +488,9 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
   }
   std::vector<std::uint64_t> gone;
   for (const std::uint64_t number : to_retire(std::move(entries), policy, committed)) {
+    if (is_pinned(number)) {
+      continue;
+    }
     if (retirement.recycle && make_recycled(number, retirement.remove)) {
       remove_files(number);
     } else if (retirement.remove) {

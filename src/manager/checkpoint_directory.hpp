@@ -18,6 +18,7 @@
 
 #include "core/directory.hpp"
 #include "core/event_log.hpp"
+#include "core/run_record.hpp"
 #include "core/threads.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "reprieve/checkpoint_manager.hpp"
@@ -27,8 +28,8 @@ namespace reprieve::manager {
 
 /// The file of a retired checkpoint, kept for the next one.
 inline constexpr const char* kRecycledName = ".reprieve.recycled";
-inline constexpr const char* kLockName = ".reprieve.lock";
 using core::kEventLogName;
+using core::kLockName;
 
 /// The information about one checkpoint, from its metadata and its file.
 /// @param size_bytes  nothing: that of the file, looked at now
@@ -75,6 +76,9 @@ class CheckpointDirectory {
   void check_nothing_is_quarantined() const;
   /// Whether a checkpoint of this number was quarantined.
   [[nodiscard]] bool is_quarantined(std::uint64_t number) const;
+
+  /// Whether `reprieve pin` has marked the checkpoint of this number: it is neither retired nor replaced.
+  [[nodiscard]] bool is_pinned(std::uint64_t number) const;
 
   /// What is known about a checkpoint; nothing, with a warning, if it cannot be read. Read once, then remembered for as
   /// long as the file stays the same.
@@ -128,8 +132,10 @@ class CheckpointDirectory {
 
   /// Gives a corrupt checkpoint, and its files, the suffix `.corrupt`. Returns the new path of the file.
   std::filesystem::path quarantine(std::uint64_t number);
+  /// The same with another suffix, which must be free.
+  std::filesystem::path set_aside(std::uint64_t number, const std::string& suffix);
 
-  /// Gives a checkpoint that was quarantined, and its files, their names back. @throws StorageError, also if there is a
+  /// Gives a checkpoint that was set aside, and its files, their names back. @throws StorageError, also if there is a
   /// checkpoint of that number, or its files are gone
   void take_back(const QuarantinedName& name);
 
@@ -144,7 +150,7 @@ class CheckpointDirectory {
   };
 
   /// Retires checkpoints by the policy, and returns the numbers of those that are gone. @throws StorageError
-  /// Foreign ones (checkpoint_list.hpp) neither count nor go. @p id  of this directory
+  /// Foreign ones (checkpoint_list.hpp) neither count nor go; pinned ones stay. @p id  of this directory
   std::vector<std::uint64_t> retire(const RetentionPolicy& policy, std::uint64_t committed, const std::string& id,
                                     Retirement retirement);
 
@@ -168,6 +174,7 @@ class CheckpointDirectory {
   [[nodiscard]] std::vector<core::DirectoryEntry> listed() const;
   [[nodiscard]] std::string file_name(std::uint64_t number) const;
   [[nodiscard]] std::string files_name(std::uint64_t number) const;
+  [[nodiscard]] std::string pin_name(std::uint64_t number) const;
   [[nodiscard]] std::string staged_name(StagedName staged, std::string_view suffix) const;
   struct Recycling;
   [[nodiscard]] bool make_recycled(std::uint64_t number, bool in_background);

@@ -59,20 +59,22 @@ std::optional<std::uint64_t> parse_name(std::string_view prefix, std::string_vie
   return middle ? parse_number<std::uint64_t>(*middle) : std::nullopt;
 }
 
-std::optional<QuarantinedName> parse_quarantined_name(std::string_view name) {
-  const auto suffix = name.rfind(kCorruptSuffix);
+std::optional<QuarantinedName> parse_quarantined_name(std::string_view name, std::string_view with) {
+  const auto suffix = name.rfind(with);
   if (suffix == std::string_view::npos) {
     return std::nullopt;
   }
-  const std::string_view rest = name.substr(suffix + kCorruptSuffix.size());
+  const std::string_view rest = name.substr(suffix + with.size());
   const std::string_view checkpoint = name.substr(0, suffix);
   const std::string_view prefix = checkpoint.substr(0, checkpoint.find_last_of('-'));
   const auto number = parse_name(prefix, checkpoint, kCheckpointSuffix);
-  const bool counted = rest.size() > 1 && rest.front() == '.' && parse_number<std::uint64_t>(rest.substr(1));
-  if (!number || (!rest.empty() && !counted)) {
+  const auto count = rest.empty()          ? 1
+                     : rest.front() == '.' ? parse_number<std::uint64_t>(rest.substr(1))
+                                           : std::nullopt;
+  if (!number || !count) {
     return std::nullopt;
   }
-  return QuarantinedName{std::string(name), std::string(prefix), *number, std::string(name.substr(suffix))};
+  return QuarantinedName{std::string(name), std::string(prefix), *number, std::string(name.substr(suffix)), *count};
 }
 
 std::string format_staged_name(std::string_view prefix, StagedName staged, std::string_view suffix) {

@@ -27,12 +27,17 @@ inline constexpr std::string_view kCheckpointSuffix = ".h5";
 inline constexpr std::string_view kFilesSuffix = ".files";
 /// Behind the name of a checkpoint that was quarantined as corrupt; `.2` and so on may follow.
 inline constexpr std::string_view kCorruptSuffix = ".corrupt";
+/// The same of one that is newer than the step to which `reprieve rewind` went back.
+inline constexpr std::string_view kRewoundSuffix = ".rewound";
 
 /// `<prefix>-<number><suffix>`
 std::string format_name(std::string_view prefix, std::uint64_t number, std::string_view suffix);
 
 /// The number in a name that `format_name` makes; nothing for every other name, such as one with leading zeros.
 std::optional<std::uint64_t> parse_name(std::string_view prefix, std::string_view name, std::string_view suffix);
+
+/// Behind the name of a checkpoint: the file that pins it, so that nothing removes it but its owner.
+inline constexpr std::string_view kPinnedSuffix = ".pinned";
 
 /// Where checkpoints are written, until they are committed.
 inline constexpr const char* kStagingName = ".chieftemp";
@@ -53,14 +58,16 @@ std::optional<StagedName> parse_staged_name(std::string_view prefix, std::string
 /// Whether a program with another prefix has staged something under that name. @p name  in the staging directory
 bool is_staged_under_another_prefix(std::string_view prefix, std::string_view name);
 
-/// The name of a checkpoint that was quarantined: `<prefix>-<number>.h5.corrupt`, or `.corrupt.2` and so on.
+/// The name of a checkpoint that was quarantined: `<prefix>-<number>.h5.corrupt`, or `.corrupt.2` and so on; or of one
+/// that was rewound.
 struct QuarantinedName {
   std::string file;
   std::string prefix;
   std::uint64_t number = 0;
-  std::string suffix;  ///< from `.corrupt` on
+  std::string suffix;       ///< from `.corrupt` on
+  std::uint64_t count = 1;  ///< at its end
 };
-std::optional<QuarantinedName> parse_quarantined_name(std::string_view name);
+std::optional<QuarantinedName> parse_quarantined_name(std::string_view name, std::string_view with = kCorruptSuffix);
 
 // Which of the checkpoints of one prefix is newer. Pure: no files are touched.
 //

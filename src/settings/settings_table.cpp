@@ -126,7 +126,8 @@ core::Table<TerminationConfig> termination_settings() {
       core::flag("count_boundaries", &C::count_boundaries,
                  "save_checkpoint_if_preempted counts in total_run_calls, as run does"),
       core::flag("save_at_finish", &C::save_at_finish, "the end of the run saves its last step"),
-      core::flag("preempt_file", &C::preempt_file, "a file PREEMPT in the checkpoint directory is a notice"),
+      core::flag("preempt_file", &C::preempt_file,
+                 "a file PREEMPT in the checkpoint directory is a notice, and a file SAVE asks for a checkpoint"),
       core::own_for_each_rank(end_time_setting()),  // rank 0's counts
       optional_seconds(&C::end_lead, "end_lead_s", "how long before the end of the job the notice comes",
                        "the grace period, or else 120 s or a quarter of the time"),

@@ -206,21 +206,36 @@ std::optional<Finding> ask_program(const WatcherFn& function) {
   return result.notice ? std::optional(Finding{"", result.message, result.time_left}) : std::nullopt;
 }
 
-/// Left behind, the file would preempt the next start as well.
+/// Left behind, the file would preempt the next start as well. The directory is opened anew, so that a network file
+/// system looks what is there.
 std::optional<Finding> take_file(const std::filesystem::path& file) {
-  std::error_code error;
-  if (!std::filesystem::exists(file, error)) {
+  const std::string name = file.filename().string();
+  const auto place = core::Directory::open(file.has_parent_path() ? file.parent_path() : ".");
+  if (!place.contains(name)) {
     return std::nullopt;
   }
   bool stays = false;
+  bool counts = true;
   try {
-    const auto place = core::Directory::open(file.has_parent_path() ? file.parent_path() : ".");
-    place.remove_file(file.filename().string());
+    counts = core::is_for_this_launch(place, name);
+    place.remove_file(name);
   } catch (const StorageError& problem) {
     stays = true;
     core::log::warning("{}; it will preempt the next start as well", problem.what());
   }
-  return Finding{stays ? file.string() : "", "somebody made " + file.string()};
+  return counts ? std::optional(Finding{stays ? file.string() : "", "somebody made " + file.string()}) : std::nullopt;
+}
+
+/// A notice, or a request for a checkpoint, which is a hint.
+std::optional<Finding> take_request(const SourceSettings& settings) {
+  auto found = settings.preempt_file ? take_file(*settings.preempt_file) : std::nullopt;
+  if (!found && settings.save_file) {
+    found = take_file(*settings.save_file);
+    if (found) {
+      found->is_hint = true;
+    }
+  }
+  return found;
 }
 
 constexpr std::size_t kLongestReason = 1000;
@@ -277,9 +292,10 @@ NoticeSources::NoticeSources(const SourceSettings& settings)
     watch(std::make_unique<Question>("watcher function",
                                      [function = settings.watcher_fn] { return ask_program(function); }));
   }
-  if (settings.preempt_file) {
-    watch(std::make_unique<Question>("file " + settings.preempt_file->filename().string(),
-                                     [file = *settings.preempt_file] { return take_file(file); }));
+  if (settings.preempt_file || settings.save_file) {
+    const auto file = settings.preempt_file.value_or(settings.save_file.value_or(""));
+    watch(
+        std::make_unique<Question>("file " + file.filename().string(), [settings] { return take_request(settings); }));
   }
   if (settings.run_directory) {
     add(std::make_unique<Question>("reprieve run",

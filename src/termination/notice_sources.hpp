@@ -90,6 +90,7 @@ struct SourceSettings {
   WatcherFn watcher_fn;
   MetadataServer metadata = MetadataServer::none;
   std::optional<std::filesystem::path> preempt_file;
+  std::optional<std::filesystem::path> save_file;      ///< a hint, and no notice
   std::optional<std::filesystem::path> run_directory;  ///< of the supervisor that has started the run
   std::optional<DeadlineSettings> deadline;
 };

@@ -47,7 +47,8 @@ class ToolTest : public ::testing::Test {
     nlohmann::json parsed = nlohmann::json::parse(result.out, nullptr, false);
     EXPECT_FALSE(parsed.is_discarded()) << result.out;
     static const JsonPage page;
-    page.expect(arguments.front(), parsed);
+    const bool is_of_variable = arguments.front() == "show" && arguments.size() > 3;
+    page.expect(is_of_variable ? "show VAR" : arguments.front(), parsed);
     return parsed;
   }
 

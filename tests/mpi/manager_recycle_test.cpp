@@ -93,6 +93,22 @@ TEST_F(RecycleTest, StatesOfOtherSizesFollowEachOther) {
   }
 }
 
+TEST_F(RecycleTest, APinnedCheckpointIsNeitherRetiredNorRecycled) {
+  CheckpointManager manager = open({.max_to_keep = 1});
+  for (const int seed : {1, 2, 3, 4}) {
+    state.set(seed);
+    manager.save(static_cast<std::uint64_t>(seed));
+    if (seed == 1) {
+      on_chief([&] { std::ofstream(checkpoint_file(1).string() + ".pinned").flush(); });
+    }
+  }
+  expect_sound(checkpoint_file(1));
+  expect_sound(checkpoint_file(4));
+  EXPECT_EQ(inode(checkpoint_file(3)), 0U);
+  manager.restore(checkpoint_file(1));
+  expect_state(1);
+}
+
 TEST_F(RecycleTest, SavesInTheBackgroundRecycleToo) {
   CheckpointManager manager = open({.max_to_keep = 1});
   ino_t retired = 0;

@@ -86,7 +86,8 @@ class JsonPage {
 
   static bool fits(const nlohmann::json& value, const std::string& type) {
     return (value.is_null() && type.find("or null") != std::string::npos) ||
-           (value.is_string() && type.starts_with("string")) || (value.is_boolean() && type.starts_with("boolean")) ||
+           (value.is_string() && (type.starts_with("string") || type.ends_with("or string"))) ||
+           (value.is_boolean() && type.starts_with("boolean")) ||
            (value.is_number_integer() && type.starts_with("integer")) ||
            (value.is_number() && type.starts_with("number")) || (value.is_object() && type.starts_with("object")) ||
            (value.is_array() && type.starts_with("list"));

@@ -86,6 +86,31 @@ TEST_F(CheckpointDirectoryTest, AFreeNumberIsAboveAllThatAreThere) {
   EXPECT_THROW(static_cast<void>(directory.free_number(40, true)), UsageError);
 }
 
+TEST_F(CheckpointDirectoryTest, APinnedCheckpointIsNotReplacedAndKeepsItsPinAside) {
+  touch(directory.file(5));
+  touch(run / "ckpt-5.h5.pinned");
+  EXPECT_TRUE(directory.is_pinned(5));
+  EXPECT_EQ(directory.free_number(5, true), 6U);
+  EXPECT_EQ(directory.set_aside(5, ".rewound"), run / "ckpt-5.h5.rewound");
+  EXPECT_FALSE(directory.is_pinned(5)) << "the next checkpoint of this number is another one";
+  EXPECT_TRUE(fs::exists(run / "ckpt-5.h5.pinned.rewound"));
+}
+
+TEST_F(CheckpointDirectoryTest, RewoundCheckpointsAreLeftAlone) {
+  touch(run / "ckpt-5.h5.rewound");
+  touch(run / "ckpt-5.files.rewound/notes");
+  EXPECT_TRUE(directory.numbers().empty());
+  EXPECT_EQ(directory.free_number(3, false), 3U);
+  directory.remove_left_overs();
+  directory.check_nothing_is_quarantined();
+  EXPECT_TRUE(fs::exists(run / "ckpt-5.h5.rewound"));
+  EXPECT_TRUE(fs::exists(run / "ckpt-5.files.rewound/notes"));
+  const auto name = parse_quarantined_name("ckpt-5.h5.rewound.3", kRewoundSuffix);
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->count, 3U);
+  EXPECT_FALSE(parse_quarantined_name("ckpt-5.h5.rewound"));
+}
+
 TEST_F(CheckpointDirectoryTest, StagingIsEmptyAndThisUsersAlone) {
   touch(directory.staging() / "left behind");
   directory.prepare_staging(1);

@@ -328,6 +328,33 @@ TEST_F(Sources, AFileIsANoticeAndGoes) {
   EXPECT_EQ(wait_for_notice(sources).source, "file PREEMPT");
 }
 
+TEST_F(Sources, AFileForAnotherLaunchGoesAndIsNoNotice) {
+  auto with_file = settings();
+  with_file.preempt_file = directory_ / core::kPreemptFile;
+  std::ofstream(directory_ / core::kLockName) << "this launch\n";
+  std::ofstream(*with_file.preempt_file) << core::kForLaunch << "an earlier launch\n";
+  NoticeSources sources(with_file);
+  EXPECT_TRUE(wait_until([&] { return !std::filesystem::exists(*with_file.preempt_file); }, kHang));
+  EXPECT_FALSE(sources.current());
+  std::ofstream(directory_ / "new") << core::kForLaunch << "this launch\n";
+  std::filesystem::rename(directory_ / "new", *with_file.preempt_file);
+  EXPECT_EQ(wait_for_notice(sources).source, "file PREEMPT");
+}
+
+TEST_F(Sources, ARequestForACheckpointIsAHint) {
+  auto with_file = settings();
+  with_file.save_file = directory_ / core::kSaveFile;
+  NoticeSources sources(with_file);
+  for (int i = 0; i < 2; ++i) {
+    std::ofstream{*with_file.save_file};
+    std::optional<std::string> hint;
+    EXPECT_TRUE(wait_until([&] { return (hint = sources.take_hint()).has_value(); }, kHang));
+    EXPECT_THAT(hint.value_or(""), HasSubstr(with_file.save_file->string()));
+    EXPECT_FALSE(std::filesystem::exists(*with_file.save_file));
+  }
+  EXPECT_FALSE(sources.any());
+}
+
 TEST_F(Sources, AKnownEndIsANoticeBeforehand) {
   auto with_end = settings();
   const auto end = WallClock::now() + 100s;

@@ -268,14 +268,19 @@ class JobSupervisor {
       if (!fs::exists(file, error)) {
         continue;
       }
+      bool counts = true;
       try {
-        core::Directory::open(directory).remove_file(core::kPreemptFile);
+        const auto place = core::Directory::open(directory);
+        counts = core::is_for_this_launch(place, core::kPreemptFile);
+        place.remove_file(core::kPreemptFile);
       } catch (const StorageError& problem) {
         if (!plan_.requested()) {
           core::log::warning("{}", problem.what());
         }
       }
-      request("the file " + file.string());
+      if (counts) {
+        request("the file " + file.string());
+      }
     }
   }
 

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// reprieve stop [DIR], reprieve save [DIR]
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "command.hpp"
+#include "core/directory.hpp"
+#include "core/log.hpp"
+#include "core/run_record.hpp"
+#include "files.hpp"
+#include "reprieve/error.hpp"
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+namespace stop_command {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kStopFooter =
+    R"(Asks the run in DIR to save and to leave with its restart code, from any node that sees the directory, by the file
+PREEMPT in it. The run looks for it every second (termination.poll_interval_ms), between two steps. The next launch
+resumes there. A request is for the launch that is at work now: a later one is not stopped by it.
+
+Examples:
+  reprieve stop checkpoints
+  reprieve stop checkpoints --wait        until it has left; prints the checkpoint
+
+Exit codes: 0 asked, or with --wait saved, 1 the run ended without saving for it,)";
+
+constexpr const char* kSaveFooter =
+    R"(Asks the run in DIR for a checkpoint, from any node that sees the directory, by the file SAVE in it. The run looks for
+it every second (termination.poll_interval_ms), saves between two steps, and continues.
+
+Examples:
+  reprieve save checkpoints
+  reprieve save checkpoints --wait        until it has saved; prints the checkpoint
+
+Exit codes: 0 asked, or with --wait saved, 1 the save failed, or the run ended without it,)";
+
+constexpr std::chrono::milliseconds kLook{200};
+/// What has not looked for the file by then does not look for it.
+constexpr std::chrono::seconds kLongestAnswer{60};
+
+struct Options {
+  fs::path directory;
+  bool wait = false;
+  bool json = false;
+};
+
+void define(CLI::App& command, Options& options) {
+  add_directory(command, options.directory, "Directory of checkpoints");
+  command.add_flag("--wait", options.wait, "Wait until it has happened, and print the checkpoint");
+  add_json(command, options.json);
+}
+
+bool is_in_use(const fs::path& directory) {
+  try {
+    static_cast<void>(lock_for_a_moment(directory));
+    return false;
+  } catch (const StorageError& error) {
+    if (error.code() == ErrorCode::locked) {
+      return true;
+    }
+    throw;
+  }
+}
+
+/// What is asked for, and which event says that it has happened.
+struct Request {
+  const char* file;
+  const char* what;
+  bool stops;
+};
+
+/// What came of it.
+struct Answer {
+  bool is_good = false;
+  std::string checkpoint;
+  std::string text;
+};
+
+/// The answer in an event, if it is one.
+struct AnswerIn {
+  const Request& request;
+
+  std::optional<Answer> operator()(const auto&) const { return std::nullopt; }
+  std::optional<Answer> operator()(const events::SaveFinished& event) const {
+    const bool is_it = !request.stops && event.reason && event.reason->kind == SaveReason::Kind::user;
+    return is_it ? std::optional(Answer{true, event.file, "saved " + event.file}) : std::nullopt;
+  }
+  std::optional<Answer> operator()(const events::SaveFailed& event) const {
+    return request.stops ? std::nullopt : std::optional(Answer{false, "", "not saved: " + event.message});
+  }
+  std::optional<Answer> operator()(const events::Exit& event) const {
+    return Answer{true, event.checkpoint,
+                  fmt::format("the run has saved {} and left with code {}", event.checkpoint, event.exit_code)};
+  }
+  std::optional<Answer> operator()(const events::Finished&) const {
+    return Answer{request.stops, "", "the run has come to its end"};
+  }
+  std::optional<Answer> operator()(const events::Failed& event) const { return Answer{false, "", event.message}; }
+};
+
+std::optional<Answer> answer_in(LogFollower& log, const Request& request) {
+  for (const core::LoggedEvent& logged : log.next()) {
+    if (auto answer = std::visit(AnswerIn{request}, logged.event)) {
+      return answer;
+    }
+  }
+  return std::nullopt;
+}
+
+/// The request is taken back if nobody takes it.
+void wait_until_taken(const fs::path& file, const core::Directory& place) {
+  for (const auto deadline = Clock::now() + kLongestAnswer; !is_gone(file);) {
+    std::this_thread::sleep_for(kLook);
+    if (Clock::now() >= deadline) {
+      static_cast<void>(place.remove_file(file.filename().string()));
+      throw UsageError(
+          fmt::format("the run has not looked for {} in {}, so the request is taken back: has the program a handler, "
+                      "and is termination.preempt_file on?",
+                      file.string(), core::duration_text(kLongestAnswer)));
+    }
+  }
+}
+
+Answer wait_for_answer(const Options& options, const Request& request, LogFollower& log) {
+  for (int looks = 1;; ++looks) {
+    if (auto answer = answer_in(log, request)) {
+      return *answer;
+    }
+    constexpr int kLooksAtLock = 5;
+    if (looks % kLooksAtLock == 0 && !is_in_use(options.directory)) {
+      return answer_in(log, request)
+          .value_or(Answer{false, "", "the run has ended and did not say that it saved; `reprieve log` shows more"});
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+int ask(const Options& options, const Request& request) {
+  require_directory(options.directory);
+  if (!is_in_use(options.directory)) {
+    throw MissingError(fmt::format(
+        "no run uses {} now, so there is none to {}; where the file system has no locks between nodes, ask on the "
+        "node of its rank 0",
+        options.directory.string(), request.stops ? "stop" : "save"));
+  }
+  LogFollower log(options.directory);
+  static_cast<void>(log.next());  // what has happened already
+  const core::Directory place = core::Directory::open(options.directory);
+  constexpr std::size_t kMostBytes = 4000;
+  place.write_text(request.file, core::kForLaunch + place.read_text(core::kLockName, kMostBytes), place.file_mode(),
+                   false);
+  Answer answer{true, "", fmt::format("the run was asked to {}", request.what)};
+  if (options.wait) {
+    wait_until_taken(options.directory / request.file, place);
+    answer = wait_for_answer(options, request, log);
+  }
+  print_answer(
+      options.json,
+      {{"directory", options.directory.string()},
+       {"done", options.wait && answer.is_good},
+       {"checkpoint", answer.checkpoint.empty() ? Json() : Json((options.directory / answer.checkpoint).string())},
+       {"text", answer.text}},
+      [&] { std::cout << printable(answer.text) << '\n'; });
+  return answer.is_good ? kGood : kBad;
+}
+
+int run_stop(const Options& options) {
+  return ask(options, {core::kPreemptFile, "save, and to leave with its restart code", true});
+}
+
+int run_save(const Options& options) { return ask(options, {core::kSaveFile, "save, and to continue", false}); }
+
+}  // namespace
+
+void add(const Tool& tool) {
+  add_command<Options>(tool, "stop", "Ask a run to save and to leave", kStopFooter, define, run_stop);
+}
+}  // namespace stop_command
+
+namespace save_command {
+void add(const Tool& tool) {
+  add_command<stop_command::Options>(tool, "save", "Ask a run for a checkpoint", stop_command::kSaveFooter,
+                                     stop_command::define, stop_command::run_save);
+}
+}  // namespace save_command
+
+}  // namespace reprieve::tool
