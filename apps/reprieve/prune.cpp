@@ -202,9 +202,6 @@ int run(const Options& options) {
   if (!options.copies.empty()) {
     return prune_copies(options);
   }
-  if (options.keep == 0) {
-    throw UsageError("--keep is missing: how many checkpoints are to stay? (--help has examples)");
-  }
   require_directory(options.directory);
   if (options.keep == 0 && options.keep_every.count() == 0 && options.keep_within.count() == 0) {
     throw UsageError("say what to keep: --keep N, --keep-every TIME or --keep-within TIME (--help has examples)");

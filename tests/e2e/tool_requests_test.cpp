@@ -55,9 +55,9 @@ TEST_F(ToolRequests, ARunSavesWhenItIsAskedAndContinues) {
 
 TEST_F(ToolRequests, WithoutARunThereIsNothingToAsk) {
   fs::create_directory(directory);
-  expect_trouble({"stop", directory}, "no run uses " + directory + " now, so there is none to stop");
-  expect_trouble({"save", directory}, "so there is none to save");
-  expect_trouble({"log", directory}, "has no event log");
+  expect_trouble({"stop", directory}, "no run uses " + directory + " now, so there is none to stop", 3);
+  expect_trouble({"save", directory}, "so there is none to save", 3);
+  expect_trouble({"log", directory}, "has no event log", 3);
   EXPECT_FALSE(fs::exists(directory + "/PREEMPT"));
 }
 
@@ -96,12 +96,12 @@ TEST_F(ToolDirectory, PinnedCheckpointsAreNotPruned) {
   const std::string directory = write("run", "plain", {1, 2, 3});
   EXPECT_EQ(tool({"pin", file("run", 1)}).out, "pinned  " + file("run", 1) + "\n");
   EXPECT_EQ(tool_json({"ls", directory})["checkpoints"][0]["pinned"], true);
-  EXPECT_THAT(tool({"ls", directory}).out, HasSubstr("valid, pinned\n"));
+  EXPECT_THAT(tool({"ls", directory}).out, HasSubstr("committed, pinned\n"));
   EXPECT_THAT(tool({"prune", directory, "--keep", "1"}).out, HasSubstr("pinned        ckpt-1.h5\n"));
   EXPECT_THAT(left(), ElementsAre("ckpt-1.h5", "ckpt-1.h5.pinned", "ckpt-3.h5"));
   EXPECT_EQ(tool({"unpin", file("run", 1)}).code, 0);
   expect_trouble({"unpin", file("run", 1)}, "is not pinned");
-  expect_trouble({"pin", file("run", 7)}, "does not exist");
+  expect_trouble({"pin", file("run", 7)}, "does not exist", 3);
   expect_trouble({"pin", directory + "/events.jsonl"}, "is no checkpoint");
   EXPECT_EQ(tool({"prune", directory, "--keep", "1"}).code, 0);
   EXPECT_THAT(left(), ElementsAre("ckpt-3.h5"));
@@ -121,7 +121,7 @@ TEST_F(ToolDirectory, RewindAndBack) {
   fs::create_directory(directory + "/ckpt-3.files");
   tool({"pin", file("run", 3)});
   expect_trouble({"rewind", directory, "--to", "25"},
-                 "no checkpoint of step 25; there are those of steps 10, 20, 30, 40");
+                 "no checkpoint of step 25; there are those of steps 10, 20, 30, 40", 3);
   EXPECT_EQ(tool({"rewind", directory, "--to", "20", "--dry-run"}).code, 0);
   EXPECT_TRUE(fs::exists(file("run", 4)));
   const auto rewound = tool_json({"rewind", directory, "--to", "20"});
@@ -144,7 +144,7 @@ TEST_F(ToolDirectory, RewindAndBack) {
 TEST_F(ToolDirectory, RewindChangesNothingIfItsStepIsCorrupt) {
   const std::string directory = write("run", "plain", {1, 2});
   corrupt_value(file("run", 1), kRareWeight);
-  expect_trouble({"rewind", directory, "--to", "10"}, "is corrupt, so nothing is changed");
+  expect_trouble({"rewind", directory, "--to", "10"}, "is corrupt, so nothing is changed", 5);
   EXPECT_THAT(left(), ElementsAre("ckpt-1.h5", "ckpt-2.h5"));
 }
 
