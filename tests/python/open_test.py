@@ -80,6 +80,16 @@ class Reader(Case):
             data = file.to_xarray()
         self.assertEqual(float(data["w"].sum()), 10)
 
+    def test_a_dictionary_is_a_group(self):
+        self.save({"ocean": {"salt": np.arange(3.0), "deep": {"age": 7}}, "n": 1})
+        with reprieve.open(self.directory) as file:
+            self.assertEqual(list(file["ocean"]), ["deep/age", "salt"])
+            self.assertEqual(list(file["ocean"]["salt"][1:]), [1, 2])
+            self.assertEqual(file["ocean"]["deep"].value, {"age": 7})
+            self.assertEqual(file["ocean/deep/age"].value, 7)
+            with self.assertRaisesRegex(KeyError, "sea: .* has n, ocean/deep/age, ocean/salt"):
+                file["sea"]
+
     def test_chunks(self):
         whole, state = self.grid()
         self.save(state)

@@ -115,6 +115,10 @@ class Reader(unittest.TestCase):
         self.assertEqual(data["x"].attrs["units"], "m")
         self.assertEqual(float(data["time"]), 2.5)
         self.assertNotIn("list", data)
+        with xarray.open_dataset(self.other.path, drop_variables="notes") as other:
+            self.assertEqual(list(other["species"].values), ["argon", "helium", "café"])
+            self.assertEqual(other["title"].item(), "a title")
+            self.assertEqual(list(other["particles"].values["id"].ravel()), [0, 10, 1, 11])
 
     def test_a_pipe_is_no_checkpoint(self):
         with tempfile.TemporaryDirectory() as directory:

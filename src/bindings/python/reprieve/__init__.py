@@ -37,7 +37,7 @@ from ._manager import Manager
 from ._markers import State, custom, distributed, per_rank, pickled, replicated
 from ._native import version_details
 from ._open import CheckpointInfo, Notice, SaveReport
-from ._reader import StoredCheckpoint, StoredVariable, open
+from ._reader import StoredCheckpoint, StoredGroup, StoredVariable, open
 from ._registry import Stored
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "StorageError",
     "Stored",
     "StoredCheckpoint",
+    "StoredGroup",
     "StoredVariable",
     "UnresponsiveError",
     "UsageError",

@@ -105,6 +105,18 @@ class File:
             self.close()
 
 
+def is_checkpoint(path: Any) -> bool:
+    """Whether it is a file that begins as one."""
+    try:
+        file = File(path)
+    except (OSError, CorruptError):
+        return False
+    try:
+        return file.size >= 8 and int(file.read(0, 8).view("<u8")[0]) == MAGIC
+    finally:
+        file.close()
+
+
 class Tables(NamedTuple):
     """What a file says of itself."""
 

@@ -213,7 +213,39 @@ class StoredVariable:
                 yield from _layout.blocks(first, length, size)
 
 
-class StoredCheckpoint(Mapping[str, StoredVariable]):
+class StoredGroup(Mapping[str, Any]):
+    """Variables by name. Those whose names begin with "model/", as the values of a dictionary have them, are a group too:
+    `checkpoint["model"]["weights"]`.
+    """
+
+    def __init__(self, where: Any, variables: dict[str, StoredVariable]) -> None:
+        self._where = where
+        self._variables = variables
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._variables:
+            return self._variables[name]
+        below = {key[len(name) + 1 :]: each for key, each in self._variables.items() if key.startswith(f"{name}/")}
+        if not below:
+            raise KeyError(f"{name}: {self._where} has {', '.join(self)}")
+        return StoredGroup(f"{self._where}, {name}", below)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, each in self._variables.items() if not each._entry.get("copy"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"<group of {self._where}: {', '.join(self)}>"
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The values of all variables, by name."""
+        return {name: self._variables[name].value for name in self}
+
+
+class StoredCheckpoint(StoredGroup):
     """A checkpoint: a mapping from names to variables. See `open`.
 
     Attributes:
@@ -238,7 +270,7 @@ class StoredCheckpoint(Mapping[str, StoredVariable]):
         self.time = datetime.datetime.fromtimestamp(manifest["time_us"] / 1e6, datetime.timezone.utc)
         self.reason: str = manifest["reason"]["kind"]
         self.constants: dict[str, Any] = manifest.get("constants", {})
-        self._variables = self._make_variables()
+        super().__init__(self.path, self._make_variables())
 
     def _make_variables(self) -> dict[str, StoredVariable]:
         entries, boxes, ends = self.manifest["variables"], self._tables.boxes, self._tables.ends
@@ -266,18 +298,6 @@ class StoredCheckpoint(Mapping[str, StoredVariable]):
         other._variables = other._make_variables()
         return other
 
-    def __getitem__(self, name: str) -> StoredVariable:
-        try:
-            return self._variables[name]
-        except KeyError:
-            raise KeyError(f"{name}: {self.path} has {', '.join(self)}") from None
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, each in self._variables.items() if not each._entry.get("copy"))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
     def __repr__(self) -> str:
         return f"<checkpoint {self.path}: step {self.number}, {self.world_size} ranks, {len(self)} variables>"
 
@@ -288,8 +308,8 @@ class StoredCheckpoint(Mapping[str, StoredVariable]):
             raise CorruptError(f"{self.path} is corrupt:\n  " + "\n  ".join(corrupt))
 
     def to_xarray(self) -> Any:
-        """An xarray.Dataset of the arrays and numbers; elements are read when they are needed, also after the end of the
-        `with`: the Dataset has the file open for itself.
+        """An xarray.Dataset of the arrays, numbers and texts; elements are read when they are needed, also after the end of
+        the `with`: the Dataset has the file open for itself. `xarray.open_dataset(path)` gives the same.
 
         Names of dimensions and units are those of the program. A variable of one dimension that has the name of a
         dimension holds its coordinates. Of per-rank variables there are those that all ranks have in one shape: the first

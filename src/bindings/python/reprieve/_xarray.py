@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 import xarray
-from xarray.backends import BackendArray
+from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
+
+from . import _layout, _reader
 
 
 class _Lazy(BackendArray):
@@ -32,10 +35,20 @@ def _arrays_of_ranks(variable: Any) -> np.ndarray | None:
     return variable[...].reshape(variable._file.world_size, *extents.pop())
 
 
+def _texts(variable: Any) -> np.ndarray | None:
+    """A text, or an array of texts; None for what is none, and for values of Python that are stored as one."""
+    value = variable.value
+    is_text = isinstance(value, str) or (variable._entry.get("texts") and variable.kind != "per_rank")
+    return np.array(value, dtype=object) if is_text else None
+
+
 def _variable_of(variable: Any) -> Any:
-    """A Variable of xarray; None for texts and bytes."""
+    """A Variable of xarray; None for bytes, and for values of ranks that have several shapes."""
+    texts = None
     if variable.dtype.kind in "SV" and not variable.dtype.names:
-        return None
+        texts = _texts(variable)
+        if texts is None:
+            return None
     attributes = {"units": variable.units, "long_name": variable.description}
     attributes = {name: text for name, text in attributes.items() if text}
     plain = variable.name.replace("/", "_")
@@ -46,9 +59,12 @@ def _variable_of(variable: Any) -> Any:
             return None
         dims = dims or [f"{plain}_{d}" for d in range(data.ndim - 1)]
         return xarray.Variable(["rank", *dims], data, attributes)
-    dims = dims or [f"{plain}_{d}" for d in range(len(variable.shape))]
-    if len(dims) != len(variable.shape):
+    shape = variable.shape if texts is None else texts.shape
+    dims = dims or [f"{plain}_{d}" for d in range(len(shape))]
+    if len(dims) != len(shape):
         return None
+    if texts is not None:
+        return xarray.Variable(dims, texts, attributes)
     data = indexing.LazilyIndexedArray(_Lazy(variable)) if variable.shape else variable[...]
     return xarray.Variable(dims, data, attributes)
 
@@ -67,3 +83,17 @@ def dataset_of(checkpoint: Any) -> Any:
         coordinates[name] = xarray.Variable([name], each.values, each.attrs)
     attributes = {"number": checkpoint.number, "world_size": checkpoint.world_size, "reason": checkpoint.reason}
     return xarray.Dataset(variables, coordinates, attributes)
+
+
+class Backend(BackendEntrypoint):
+    """`xarray.open_dataset("ckpt-120.h5")`, which finds this class by the entry point of the package."""
+
+    description = "Checkpoints of Reprieve"
+    open_dataset_parameters = ("filename_or_obj", "drop_variables")
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        return isinstance(filename_or_obj, (str, os.PathLike)) and _layout.is_checkpoint(filename_or_obj)
+
+    def open_dataset(self, filename_or_obj: Any, *, drop_variables: Any = None) -> Any:
+        with _reader.open(filename_or_obj) as checkpoint:
+            return checkpoint.to_xarray().drop_vars(drop_variables or [], errors="ignore")
