@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._entries import Element, Entry, address, make_entry
-from ._errors import UsageError
+from ._errors import Error, UsageError
 from ._markers import Node, Replicated, Slot, State, Variable, dictionary_of
 from ._native import CALLBACKS, OK, PREEMPTED, call, function, last_error, numbers
 from ._tensors import ModelNode, is_model
@@ -211,6 +211,8 @@ class Registry:
         cause, self.raised = self.raised or self._refused, None
         if isinstance(cause, (KeyboardInterrupt, SystemExit)):
             raise cause
+        if isinstance(cause, Error) and str(cause) in str(error):
+            cause = None  # it would say the same again
         raise error from cause
 
     def raise_pending(self) -> None:
