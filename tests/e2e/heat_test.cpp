@@ -367,7 +367,7 @@ TEST_F(HeatXdmf, TheToolTellsWhatIsWrong) {
   EXPECT_EQ(wrong_time.wait(kHang), 2);
   EXPECT_THAT(wrong_time.err(), HasSubstr("no checkpoint in"));
   Process nowhere({{program("reprieve"), "xdmf", (directory_ / "nothing").string()}});
-  EXPECT_EQ(nowhere.wait(kHang), 2);
+  EXPECT_EQ(nowhere.wait(kHang), 3);
   EXPECT_THAT(nowhere.err(), HasSubstr("does not exist"));
 }
 
