@@ -4,6 +4,7 @@
 /// @file
 /// The values of one variable of a checkpoint, or a slice of them: what `show` prints and `export` writes.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -15,6 +16,7 @@
 
 #include "reprieve/record.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage/format/file_index.hpp"
 #include "text.hpp"
 
