@@ -115,10 +115,15 @@ std::pair<const storage::StoredVariable*, std::string_view> find_variable(const 
   return {found, slices};
 }
 
+storage::PosixFile open_checkpoint(const std::filesystem::path& file) {
+  require_checkpoint(file);
+  return storage::PosixFile::open_to_read(file);
+}
+
 }  // namespace
 
 Selection::Selection(const ValueOptions& options)
-    : file_(storage::PosixFile::open_to_read(options.file)),
+    : file_(open_checkpoint(options.file)),
       commit_record_(storage::commit_record_bytes(file_)),
       index_(storage::read_index(file_)) {
   const auto [variable, slices] = find_variable(index_, options.selector);

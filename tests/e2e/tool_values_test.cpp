@@ -63,6 +63,10 @@ TEST_F(ToolValuesTest, WrongNamesComeWithTheRightOne) {
   expect_trouble({"show", checkpoint, "fields"}, "did you mean \"field\"?");
   expect_trouble({"show", checkpoint, "field[9]"}, "the index \"9\" is not in dimension 0, which has the length 8");
   expect_trouble({"show", checkpoint, "field[0]", "--limit", "-1"}, "--limit");
+  const std::string foreign = directory_ / "foreign.h5";
+  std::ofstream(foreign) << "no checkpoint";
+  expect_trouble({"show", foreign, "field"}, "is not a checkpoint");
+  expect_trouble({"export", foreign, "field", "-o", directory_ / "x.csv"}, "is not a checkpoint");
   corrupt_value(checkpoint, kRareWeight);
   expect_trouble({"show", checkpoint, "model/weights"}, "checksum differs", 5);
 }

@@ -37,9 +37,11 @@ def _arrays_of_ranks(variable: Any) -> np.ndarray | None:
 
 def _texts(variable: Any) -> np.ndarray | None:
     """A text, or an array of texts; None for what is none, and for values of Python that are stored as one."""
+    is_array = variable._entry.get("texts")
+    if variable.kind == "per_rank" or not (is_array or variable._entry["class"] == "text"):
+        return None  # bytes may be many: they are not read to be left out
     value = variable.value
-    is_text = isinstance(value, str) or (variable._entry.get("texts") and variable.kind != "per_rank")
-    return np.array(value, dtype=object) if is_text else None
+    return np.array(value, dtype=object) if is_array or isinstance(value, str) else None
 
 
 def _variable_of(variable: Any) -> Any:
