@@ -7,7 +7,7 @@ let
 in
 pkgs.stdenv.mkDerivation {
   pname = "reprieve";
-  version = "0.2.0";
+  version = "1.0.0";
   src = pkgs.lib.cleanSource ../..;
 
   nativeBuildInputs = [ pkgs.cmake pkgs.ninja pkgs.pkg-config ];

@@ -4,9 +4,9 @@
 /// @file
 /// The library's version. CMakeLists.txt reads the three numbers from here, so they are stated once.
 
-#define REPRIEVE_VERSION_MAJOR 0
-#define REPRIEVE_VERSION_MINOR 2
+#define REPRIEVE_VERSION_MAJOR 1
+#define REPRIEVE_VERSION_MINOR 0
 #define REPRIEVE_VERSION_PATCH 0
 
 /// Version as text, "major.minor.patch".
-#define REPRIEVE_VERSION "0.2.0"
+#define REPRIEVE_VERSION "1.0.0"

@@ -210,7 +210,7 @@ DirectoryRecord record_of(const Json& json) {
   for (const auto& [prefix, mark] : json.at("finished").items()) {
     record.finished[prefix] = {counter(mark, "run_calls"), counter(mark, "run"), counter(mark, "save")};
   }
-  if (json.contains("launches")) {  // not before version 0.2
+  if (json.contains("launches")) {  // not before version 1.0
     for (const auto& [prefix, last] : json.at("launches").items()) {
       record.launches[prefix] = {last.at("launch"),
                                  last.at("from_launch"),

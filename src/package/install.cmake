@@ -23,7 +23,7 @@ target_link_libraries(reprieve_static INTERFACE "$<INSTALL_INTERFACE:${static_ne
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/reprieve-config.cmake.in
   ${PROJECT_BINARY_DIR}/package/reprieve-config.cmake INSTALL_DESTINATION ${reprieve_cmake_folder})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/reprieve-config-version.cmake
-  COMPATIBILITY SameMinorVersion)  # before 1.0 a minor version may break programs
+  COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/package/reprieve-config.cmake
   ${PROJECT_BINARY_DIR}/package/reprieve-config-version.cmake
   DESTINATION ${reprieve_cmake_folder} COMPONENT development)

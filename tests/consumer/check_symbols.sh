@@ -3,7 +3,9 @@
 # check_symbols.sh c++|static|fortran LIBRARY: fails if a library shows anything but its interface: names in the namespace
 # reprieve, and reprieve_* in C; in that of the Fortran module its procedures and types, and the one C function that
 # programs call by themselves. The static library has templates of the standard library and of fmt as well, as every object
-# of C++ has: several definitions of one are no error there (weak and unique symbols).
+# of C++ has: several definitions of one are no error there (weak and unique symbols). The shared libraries show all names of
+# symbols_<interface>.txt, and no others: a name that is missing breaks programs, a new one is recorded there
+# (apps/guide/versions.md).
 set -euo pipefail
 
 case $1 in
@@ -48,3 +50,9 @@ esac
 [ "$(grep -cE "$counted" <<<"$symbols")" -gt 50 ] || { echo "the interface is missing" >&2; exit 1; }
 found=$(leaks <<<"$symbols")$(internals <<<"$symbols")
 [ -z "$found" ] || { printf 'not of the interface:\n%s\n' "$found" >&2; exit 1; }
+
+recorded=$(dirname "$0")/symbols_$1.txt
+if [ "$1" = fortran ] || { [ "$1" = c++ ] && nm -D "$2" | grep ompi_ >/dev/null; }; then  # the list has Open MPI's types
+  nm -DC --defined-only "$2" | awk '$2 ~ /^[TBDR]$/' | cut -d ' ' -f 3- | grep -v _MOD___ | LC_ALL=C sort -u |
+    diff "$recorded" - || { echo "$recorded (<) and the library (>) differ" >&2; exit 1; }
+fi

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Page{"apps/guide/python.md", "tests/python/page_test.py", 4, "python"},
                     Page{"apps/guide/pytorch/README.md", "apps/guide/pytorch/train.py", 1, "python"},
                     Page{"apps/guide/real_codes.md", "tests/e2e/codes/staggered.f90", 3, "fortran"},
-                    Page{"apps/guide/real_codes.md", "tests/e2e/codes/nodes.cpp", 3, "cpp"},
+                    Page{"apps/guide/real_codes.md", "tests/e2e/codes/nodes.cpp", 2, "cpp"},
                     Page{"apps/guide/real_codes.md", "tests/e2e/codes/particles.c", 2, "c"},
                     Page{"apps/guide/state.md", "tests/mpi/state_page_test.cpp", 7, "cpp"}),
     [](const auto& page) { return fs::path(page.param.page).stem().string() + "_" + page.param.language; });

@@ -537,7 +537,7 @@ def _member_name(member: enum.Enum, where: str) -> str:
 
 
 def _member(kind: type[enum.Enum], text: str, where: str) -> enum.Enum:
-    """Versions up to 0.2 stored the value of a member that is a text."""
+    """Versions before 1.0 stored the value of a member that is a text."""
     for member in kind:
         if text in (member.name, member.value):
             return member

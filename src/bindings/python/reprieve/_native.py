@@ -78,7 +78,7 @@ def library() -> ctypes.CDLL:
             loaded = ctypes.CDLL(candidate)
         except OSError as error:
             raise ImportError(
-                f"the shared library of Reprieve cannot be loaded: {error}. Install it (Debian: libreprieve0.2), or "
+                f"the shared library of Reprieve cannot be loaded: {error}. Install it (Debian: libreprieve1.0), or "
                 "name its file in the environment variable REPRIEVE_LIBRARY"
             ) from error
     loaded.reprieve_version.restype = ctypes.c_char_p

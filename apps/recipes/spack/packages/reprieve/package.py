@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""For Spack 0.2x. The addresses are placeholders: build from a clone, by `spack develop --path CLONE reprieve@0.2.0`."""
+"""For Spack 0.2x. The addresses are placeholders: build from a clone, by `spack develop --path CLONE reprieve@1.0.0`."""
 
 from spack.package import *
 
@@ -12,7 +12,7 @@ class Reprieve(CMakePackage):
 
     license("BSD-3-Clause")
 
-    version("0.2.0", tag="v0.2.0")
+    version("1.0.0", tag="v1.0.0")
 
     variant("fortran", default=True, description="Build the Fortran module")
     variant("python", default=False, description="Make the Python module")
