@@ -30,8 +30,8 @@ _reprieve() {
     mapfile -t COMPREPLY < <(compgen -W "${values//|/ }" -- "$word")
   elif [[ $word == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(grep -oE '^ +(-[a-zA-Z],)?--[a-z][a-z-]*' <<<"$help" | grep -oE '\-\-.*')" -- "$word")
-  else
-    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+  else  # a word without a folder may also be a checkpoint in the folder where the tool looks by itself
+    mapfile -t COMPREPLY < <(compgen -f -- "$word"; [[ -z $subcommand || $word == */* ]] || compgen -G "checkpoints/$word*.h5")
   fi
 }
 

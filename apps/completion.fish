@@ -30,8 +30,13 @@ function __reprieve_words
     end
     if string match -q -- '-*' $word
         printf '%s\n' $help | grep -oE '^ +(-[a-zA-Z],)?--[a-z][a-z-]*' | grep -oE -- '--.*'
-    else
+    else  # a word without a folder may also be a checkpoint in the folder where the tool looks by itself
         __fish_complete_path $word
+        if test (count $subcommands) -gt 0; and not string match -q '*/*' -- $word
+            for file in checkpoints/$word*.h5
+                echo $file
+            end
+        end
     end
 end
 

@@ -27,6 +27,7 @@ if (( $#values )); then
   compadd -a values
 elif [[ $word == -* ]]; then
   compadd -- ${(f)"$(grep -oE '^ +(-[a-zA-Z],)?--[a-z][a-z-]*' <<<$help | grep -oE -- '--.*')"}
-else
+else  # a word without a folder may also be a checkpoint in the folder where the tool looks by itself
+  [[ $word == */* || $#subcommands -eq 0 ]] || compadd -U -- checkpoints/$word*.h5(N)
   _files
 fi

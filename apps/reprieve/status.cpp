@@ -2,6 +2,8 @@
 #include "status.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -170,6 +172,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::system_clock;
+using namespace std::chrono_literals;
 
 constexpr const char* kFooter =
     R"(Shows every run below the directories, by what it has written there: its event log (events.jsonl) and the list of its
@@ -181,26 +184,33 @@ processes. The run itself notices nothing of it, and may work on another node.
   STEP     calls of run(). With ~ it follows from the rate since the run last told its step (every minute, or step)
   LEFT     how long the run still takes at this rate, if it says how many steps it makes (termination.total_steps)
   SAVED    the step of the last checkpoint
-  NEAR     the step of the last node-local copy, if it is newer: in the memory of the nodes, which a crash leaves there
+  LOCAL    the step of the last node-local copy, if it is newer: in the memory of the nodes, which a crash leaves there
   AT RISK  the work that would be lost if the run were killed now: since its last checkpoint or node-local copy, or since its
            start
   STARTS   how often a run was started in this directory
 
 A line below says why a run failed, or that its periodic saves do.
 
+With --watch on a terminal: s sorts by the next column, the space bar shows it at once, q ends it.
+
 Where Slurm answers, the user's jobs follow, with the run of each, or why it waits.
 
 Examples:
   reprieve status                              every run below this directory
   reprieve status run1 run2 --watch            again every two seconds
+  reprieve status /scratch --sort risk         those that have the most to lose first
   reprieve status --json | jq '.runs[] | select(.state == "gone") | .directory'
 
 Exit codes: 0 shown,)";
 
 constexpr std::size_t kLongestName = 20;
 
+enum class Order : std::uint8_t { name, state, step, risk };
+constexpr std::array kOrderNames{"name", "state", "step", "risk"};
+
 struct Options {
   std::vector<fs::path> directories;
+  Order order = Order::name;
   bool watch = false;
   std::chrono::milliseconds interval{2000};
   bool json = false;
@@ -208,6 +218,10 @@ struct Options {
 
 void define(CLI::App& command, Options& options) {
   add_directory(command, options.directories, "Directories to look in, and below");
+  add_choice<Order>(command, "--sort", options.order,
+                    {{"name", Order::name}, {"state", Order::state}, {"step", Order::step}, {"risk", Order::risk}},
+                    "The order of the runs: the greatest step or risk comes first")
+      ->default_str("name");
   command.add_flag("--watch", options.watch, "Show it again and again, until interrupted");
   add_duration(command, "--interval", options.interval, "With --watch: so often")->default_str("2s");
   add_color(command);
@@ -320,7 +334,7 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
                {"RATE", kRight},
                {"LEFT", kRight},
                {"SAVED", kRight},
-               {"NEAR", kRight},
+               {"LOCAL", kRight},
                {"AT RISK", kRight},
                {"STARTS", kRight}});
   for (const RunStatus& run : runs) {
@@ -360,6 +374,23 @@ void print_jobs(std::ostream& out, const std::vector<QueuedJob>& jobs, const std
   table.print(out);
 }
 
+void sort(std::vector<RunStatus>& runs, Order order, TimePoint now) {
+  std::ranges::sort(runs, {}, [](const RunStatus& run) { return run.directory; });
+  std::ranges::stable_sort(runs, [&](const RunStatus& left, const RunStatus& right) {
+    switch (order) {
+      case Order::state:
+        return left.state < right.state;
+      case Order::step:
+        return left.step_at(now) > right.step_at(now);
+      case Order::risk:
+        return left.at_risk(now) > right.at_risk(now);  // a run that has nothing to lose comes last
+      case Order::name:
+        break;
+    }
+    return false;
+  });
+}
+
 void show(std::ostream& out, const Options& options) {
   std::vector<RunStatus> runs;
   for_each_run(options.directories, [&](const Timeline&, RunStatus status) {
@@ -367,6 +398,7 @@ void show(std::ostream& out, const Options& options) {
     runs.push_back(std::move(status));
   });
   const TimePoint now = Clock::now();
+  sort(runs, options.order, now);
   if (options.json) {
     print_json(out, {{"runs", list_json(runs, [&](const RunStatus& run) { return to_json(run, now); })}});
     return;
@@ -387,23 +419,72 @@ void show(std::ostream& out, const Options& options) {
   }
 }
 
-/// Until the user interrupts it. On a terminal each picture replaces the one before.
-[[noreturn]] void watch(const Options& options) {
+/// Gives single keys from the terminal, without Enter. The terminal is as before when this ends.
+class Keys {
+ public:
+  Keys() : works_(::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &before_) == 0) {
+    termios single = before_;
+    single.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);  // Ctrl-C comes as a key, so the end is orderly
+    works_ = works_ && ::tcsetattr(STDIN_FILENO, TCSANOW, &single) == 0;
+  }
+  Keys(const Keys&) = delete;
+  Keys& operator=(const Keys&) = delete;
+  ~Keys() {
+    if (works_) {
+      static_cast<void>(::tcsetattr(STDIN_FILENO, TCSANOW, &before_));
+    }
+  }
+
+  /// A key, or 0 if none came within @p limit.
+  [[nodiscard]] char wait(std::chrono::milliseconds limit) const {
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    char key = 0;
+    if (!works_) {
+      std::this_thread::sleep_for(limit);
+    } else if (::poll(&input, 1, static_cast<int>(limit.count())) > 0 && ::read(STDIN_FILENO, &key, 1) <= 0) {
+      return 'q';  // the terminal is gone
+    }
+    return key;
+  }
+
+ private:
+  termios before_{};
+  bool works_;
+};
+
+/// Until the user ends it. On a terminal each picture replaces the one before.
+int watch(Options options) {
+  constexpr char kInterrupt = 3;
   const bool terminal = ::isatty(STDOUT_FILENO) == 1 && !options.json;
+  const std::optional<Keys> keys = terminal ? std::make_optional<Keys>() : std::nullopt;
+  const auto interval = std::clamp<std::chrono::milliseconds>(options.interval, 100ms, 24h);
   for (;;) {
     std::ostringstream picture;
     show(picture, options);
-    std::cout << (terminal ? "\033[H\033[2J" : "") << picture.str() << std::flush;
+    std::cout << (terminal ? fmt::format("\033[H\033[2J{} on {}, by {}\n", utc_time(Clock::now()), core::host_name(),
+                                         kOrderNames.at(static_cast<std::size_t>(options.order)))
+                           : "")
+              << picture.str() << std::flush;
     if (!std::cout) {
       throw StorageError(ErrorCode::io, "cannot write to standard output");
     }
-    std::this_thread::sleep_for(std::max(options.interval, std::chrono::milliseconds(100)));
+    if (!keys) {
+      std::this_thread::sleep_for(interval);
+      continue;
+    }
+    const char key = keys->wait(interval);
+    if (key == 'q' || key == kInterrupt) {
+      return kGood;
+    }
+    if (key == 's') {
+      options.order = static_cast<Order>((static_cast<std::size_t>(options.order) + 1) % kOrderNames.size());
+    }
   }
 }
 
 int run(const Options& options) {
   if (options.watch) {
-    watch(options);
+    return watch(options);
   }
   show(std::cout, options);
   return kGood;

@@ -38,6 +38,14 @@ for keys in 'reprieve verif\t --he\t' 'reprieve-heat --vers\t'; do
   esac
 done
 
+# A checkpoint needs no folder where the tool looks by itself.
+mkdir -p completed/checkpoints
+: >completed/checkpoints/ckpt-120.h5
+shown=$(cd completed && printf "source $share/bash-completion/completions/reprieve\nreprieve show ckp\t\nexit\n" |
+  script -qec 'bash --norc --noprofile -i' /dev/null | tr -d '\r')
+grep -q 'checkpoints/ckpt-120.h5 is not a checkpoint' <<<"$shown" || fail "no checkpoint is completed: $shown"
+rm -r completed
+
 if command -v zsh >/dev/null; then
   shown=$(printf "fpath=($share/zsh/site-functions \$fpath); autoload -U compinit; compinit -u -D\nreprieve verif\t --he\t\nexit\n" |
     script -qec 'zsh -f -i' /dev/null | tr -d '\r')

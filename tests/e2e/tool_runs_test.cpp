@@ -230,6 +230,16 @@ TEST_F(ToolReport, NumbersAloneMakeNoPage) {
   EXPECT_FALSE(std::filesystem::exists("report.html"));
 }
 
+TEST_F(ToolReport, StatusIsWatchedByKeysOnATerminal) {
+  write_log();
+  // Each key comes after a picture: the next order, and Ctrl-C for the end.
+  const std::string keys = "(sleep 1; printf s; sleep 1; printf '\\003'; sleep 1)";
+  const std::string watch = program("reprieve") + " status " + checkpoints_.string() + " --watch --interval 10min";
+  Process process({.arguments = {"sh", "-c", keys + " | script -qec '" + watch + "' /dev/null"}});
+  EXPECT_EQ(process.wait(kHang), 0);
+  EXPECT_THAT(process.out(), AllOf(HasSubstr(", by name"), HasSubstr(", by state"), HasSubstr("AT RISK")));
+}
+
 TEST_F(ToolReport, TooLittleToGoBy) {
   EXPECT_THAT(report({directory_ / "nothing"}).err, HasSubstr("does not exist"));
   expect_trouble("report", {directory_.path()}, "there is no run", 3);
