@@ -206,31 +206,36 @@ std::optional<Finding> ask_program(const WatcherFn& function) {
   return result.notice ? std::optional(Finding{"", result.message, result.time_left}) : std::nullopt;
 }
 
-/// Left behind, the file would preempt the next start as well. The directory is opened anew, so that a network file
-/// system looks what is there.
-std::optional<Finding> take_file(const std::filesystem::path& file) {
+/// Left behind, the file would count for the next start as well.
+/// @param again  what happens if the file cannot be removed
+std::optional<Finding> take_file(const std::filesystem::path& file, const char* again) {
   const std::string name = file.filename().string();
-  const auto place = core::Directory::open(file.has_parent_path() ? file.parent_path() : ".");
-  if (!place.contains(name)) {
-    return std::nullopt;
-  }
-  bool stays = false;
-  bool counts = true;
+  const std::string message = "somebody made " + file.string();
+  bool is_there = false;
   try {
-    counts = core::is_for_this_launch(place, name);
-    place.remove_file(name);
+    // Opened anew, so that a network file system looks what is there.
+    const auto directory = core::Directory::open(file.has_parent_path() ? file.parent_path() : ".");
+    is_there = directory.contains(name);
+    const bool counts = is_there && core::is_for_this_launch(directory, name);
+    if (is_there) {
+      directory.remove_file(name);
+    }
+    return counts ? std::optional(Finding{"", message}) : std::nullopt;
   } catch (const StorageError& problem) {
-    stays = true;
-    core::log::warning("{}; it will preempt the next start as well", problem.what());
+    if (!is_there) {
+      return std::nullopt;  // the lock of the directory notices that it has gone
+    }
+    core::log::warning("{}; {}", problem.what(), again);
+    return Finding{file.string(), message};
   }
-  return counts ? std::optional(Finding{stays ? file.string() : "", "somebody made " + file.string()}) : std::nullopt;
 }
 
 /// A notice, or a request for a checkpoint, which is a hint.
 std::optional<Finding> take_request(const SourceSettings& settings) {
-  auto found = settings.preempt_file ? take_file(*settings.preempt_file) : std::nullopt;
+  auto found = settings.preempt_file ? take_file(*settings.preempt_file, "it will preempt the next start as well")
+                                     : std::nullopt;
   if (!found && settings.save_file) {
-    found = take_file(*settings.save_file);
+    found = take_file(*settings.save_file, "it will make the next start save as well");
     if (found) {
       found->is_hint = true;
     }
