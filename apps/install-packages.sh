@@ -9,7 +9,8 @@ usage: apps/install-packages.sh [GROUP...]
 
 Installs the packages of the groups that are missing; does nothing, and needs no rights, if there are none.
 Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy, sanitizers), mpich (MPICH beside
-Open MPI, which stays the default of this machine), packages (to make and try Debian packages, and module files), docs (the site of the documentation), torch (PyTorch, for the tests with it),
+Open MPI, which stays the default of this machine), packages (to make and try Debian packages, and module files), docs (the site of the documentation),
+torch and petsc (PyTorch, PETSc, for the tests with them),
 debian13 (to make a Debian 13, for .ci/debian13.sh), gridengine (Grid Engine, for the test with it; Debian 12).
 Made for Debian 12 and 13. Elsewhere it names the packages, and leaves finding their like to you.
 END
@@ -26,7 +27,7 @@ build_packages=(
   procps                                      # ps and pgrep, for the scripts
   help2man                                    # optional: man pages
 )
-test_packages=(
+tests_packages=(
   libgtest-dev libgmock-dev
   libeigen3-dev libtrilinos-kokkos-dev        # optional: the headers for programs that use these
   libtinyxml2-dev                             # reads what is written for ParaView
@@ -51,6 +52,7 @@ packages_packages=(
 )
 docs_packages=(doxygen python3-sphinx furo python3-myst-parser python3-sphinx-copybutton python3-numpy)
 debian13_packages=(mmdebstrap)
+petsc_packages=(libpetsc-real-dev)            # 210 MB: the test of reprieve/petsc.hpp
 gridengine_packages=(gridengine-master gridengine-exec gridengine-client)
 torch_packages=(python3-torch)                # 600 MB with what it needs: the tests of apps/guide/pytorch
 
@@ -62,15 +64,10 @@ wanted=()
 [ $# -gt 0 ] || set -- build
 for group in "$@"; do
   case $group in
-    build) wanted+=("${build_packages[@]}") ;;
-    tests) wanted+=("${test_packages[@]}") ;;
-    lint) wanted+=("${lint_packages[@]}") ;;
-    mpich) wanted+=("${mpich_packages[@]}") ;;
-    packages) wanted+=("${packages_packages[@]}") ;;
-    docs) wanted+=("${docs_packages[@]}") ;;
-    gridengine) wanted+=("${gridengine_packages[@]}") ;;
-    debian13) wanted+=("${debian13_packages[@]}") ;;
-    torch) wanted+=("${torch_packages[@]}") ;;
+    build | tests | lint | mpich | packages | docs | gridengine | debian13 | petsc | torch)
+      declare -n packages=${group}_packages
+      wanted+=("${packages[@]}")
+      ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac

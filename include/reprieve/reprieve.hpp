@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// Everything: what a C++ program includes. Beside it are three headers for those who need them: containers.hpp,
-/// eigen.hpp, kokkos.hpp.
+/// Everything: what a C++ program includes. Beside it are four headers for those who need them: containers.hpp,
+/// eigen.hpp, kokkos.hpp, petsc.hpp.
 
 #include "reprieve/annotation.hpp"
 #include "reprieve/checkpoint.hpp"

@@ -120,6 +120,59 @@ TEST_P(Code, HasCopiesThatDiffer) {
   EXPECT_THAT(finish(kRanks), HasSubstr("differ from their owner's: some"));
 }
 
+// A program of PETSc, in the shape of its tutorials: an option makes it preemptible.
+
+class Petsc : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(program("e2e_code_petsc"))) {
+      GTEST_SKIP() << "PETSc is not here";
+    }
+  }
+
+  [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, std::vector<std::string> options) const {
+    options.insert(options.begin(), program("e2e_code_petsc"));
+    return std::make_unique<Mpirun>(
+        MpiCommand{.ranks = ranks, .arguments = std::move(options), .directory = directory_.path()});
+  }
+
+  [[nodiscard]] std::string finish(int ranks, std::vector<std::string> options) const {
+    const auto job = start(ranks, std::move(options));
+    EXPECT_EQ(job->wait(kHang), 0) << job->err();
+    return job->out();
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(Petsc, IsPreemptibleByAnOptionAndResumesOnOtherNumbersOfRanks) {
+  const std::string undisturbed = finish(1, {});
+  EXPECT_THAT(undisturbed, HasSubstr("final "));
+  EXPECT_FALSE(fs::exists(directory_ / "run"));
+  std::size_t starts = 0;
+  for (const int ranks : {3, 2}) {
+    const auto job = start(ranks, {"-reprieve_directory", "run", "-pause_us", "8000"});
+    ++starts;
+    ASSERT_TRUE(wait_until([&] { return times_ready(directory_ / "run") >= starts || !job->running(); }, kHang));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ASSERT_TRUE(job->send_to_rank(ranks - 1, SIGTERM)) << job->err();
+    ASSERT_EQ(job->wait(kHang), 42) << job->out() << job->err();
+  }
+  const std::string resumed = finish(1, {"-reprieve_directory", "run"});
+  EXPECT_THAT(resumed, testing::Not(HasSubstr("from 0\n")));
+  EXPECT_EQ(resumed.substr(resumed.find("final ")), undisturbed.substr(undisturbed.find("final ")));
+  EXPECT_THAT(finish(2, {"-reprieve_directory", "run"}), HasSubstr("from 1000\n"));
+  EXPECT_TRUE(fs::exists(directory_ / "run" / "ckpt-1000.h5"));
+}
+
+/// Another problem in the same directory: the library's message reaches the user through PETSc.
+TEST_F(Petsc, AnErrorOfTheLibraryIsOneOfPetsc) {
+  static_cast<void>(finish(1, {"-reprieve_directory", "run"}));
+  const auto job = start(1, {"-reprieve_directory", "run", "-da_refine", "1"});
+  EXPECT_NE(job->wait(kHang), 0);
+  EXPECT_THAT(job->err(), HasSubstr("does not fit the registered state"));
+}
+
 // The time loops of apps/guide/loops.md, preempted by real signals twice, each time on another number of ranks.
 
 class LoopsPage : public testing::TestWithParam<const char*> {

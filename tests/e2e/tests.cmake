@@ -45,6 +45,13 @@ foreach(code IN LISTS codes)
   add_dependencies(e2e_tests e2e_code_${name})
 endforeach()
 
+pkg_check_modules(petsc QUIET IMPORTED_TARGET PETSc)
+if(petsc_FOUND AND REPRIEVE_OPEN_MPI)  # the MPI of Debian's PETSc
+  add_executable(e2e_code_petsc ${CMAKE_CURRENT_LIST_DIR}/codes/petsc.cpp)
+  target_link_libraries(e2e_code_petsc PRIVATE reprieve PkgConfig::petsc)
+  add_dependencies(e2e_tests e2e_code_petsc)
+endif()
+
 # The tests start every program of apps/, so building them builds those.
 get_property(app_folders DIRECTORY ${PROJECT_SOURCE_DIR}/apps PROPERTY SUBDIRECTORIES)
 foreach(folder IN LISTS app_folders)

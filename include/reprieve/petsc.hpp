@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// Vectors and time steppers of PETSc (3.18 and later) as state. Only for programs that use PETSc: this header includes
+/// it.
+///
+///     PetscCall(reprieve::petsc::preemptible(ts, u));   // does nothing without the option -reprieve_directory
+///     PetscCall(TSSolve(ts, u));
+
+#include <petscdmda.h>
+#include <petscts.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "reprieve/checkpoint.hpp"
+#include "reprieve/preemption_checkpoint_handler.hpp"
+
+namespace reprieve::petsc {
+
+/// What a program adds to the state besides the solution.
+using AddMore = std::function<void(Checkpoint& state)>;
+
+namespace detail {
+
+inline void check(PetscErrorCode code, const char* call) {
+  if (code != 0) {
+    throw UsageError(std::string(call) + " of PETSc failed with code " + std::to_string(static_cast<int>(code)));
+  }
+}
+
+/// Where the elements lie on the host. A caller that may write makes PETSc forget norms, and copies on a device.
+inline std::byte* memory_of(Vec vector) {
+  PetscInt locked = 0;
+  const PetscScalar* values = nullptr;
+  check(VecLockGet(vector, &locked), "VecLockGet");
+  if (locked > 0) {  // within a monitor, which only reads
+    check(VecGetArrayRead(vector, &values), "VecGetArrayRead");
+    const auto* const memory = values;
+    check(VecRestoreArrayRead(vector, &values), "VecRestoreArrayRead");
+    return reinterpret_cast<std::byte*>(const_cast<PetscScalar*>(memory));
+  }
+  PetscScalar* writable = nullptr;
+  check(VecGetArray(vector, &writable), "VecGetArray");
+  auto* const memory = reinterpret_cast<std::byte*>(writable);
+  check(VecRestoreArray(vector, &writable), "VecRestoreArray");
+  return memory;
+}
+
+/// The grid of a vector, if it is one of a DMDA. @throws UsageError if it is of another DM, whose numbering depends on
+/// the number of ranks
+inline DM grid_of(Vec vector) {
+  DM dm = nullptr;
+  PetscBool is_grid = PETSC_FALSE;
+  check(VecGetDM(vector, &dm), "VecGetDM");
+  if (dm != nullptr) {
+    check(PetscObjectTypeCompare(reinterpret_cast<PetscObject>(dm), DMDA, &is_grid), "PetscObjectTypeCompare");
+    if (is_grid == PETSC_FALSE) {
+      throw UsageError(
+          "the vector is of a DM that is no DMDA: its numbering depends on the number of ranks. Register its memory by "
+          "add_per_rank, or by functions in the numbering of your mesh");
+    }
+  }
+  return dm;
+}
+
+/// The ranks' boxes of the grid, slowest-varying dimension first, with the unknowns of a point as the last dimension.
+inline DistributedArray grid_array(DM grid, std::byte* memory) {
+  PetscInt dimensions = 0;
+  PetscInt unknowns = 0;
+  std::array<PetscInt, 3> all{};
+  std::array<PetscInt, 3> begin{};
+  std::array<PetscInt, 3> mine{};
+  check(DMDAGetInfo(grid, &dimensions, &all[2], &all[1], &all[0], nullptr, nullptr, nullptr, &unknowns, nullptr,
+                    nullptr, nullptr, nullptr, nullptr),
+        "DMDAGetInfo");
+  check(DMDAGetCorners(grid, &begin[2], &begin[1], &begin[0], &mine[2], &mine[1], &mine[0]), "DMDAGetCorners");
+  DistributedArray array{element_type_of<PetscScalar>(), {}, {{memory, {}, {}}}};
+  for (auto d = static_cast<std::size_t>(3 - dimensions); d < 3; ++d) {
+    array.global_shape.push_back(static_cast<std::uint64_t>(all[d]));
+    array.boxes[0].offset.push_back(static_cast<std::uint64_t>(begin[d]));
+    array.boxes[0].extent.push_back(static_cast<std::uint64_t>(mine[d]));
+  }
+  array.global_shape.push_back(static_cast<std::uint64_t>(unknowns));
+  array.boxes[0].offset.push_back(0);
+  array.boxes[0].extent.push_back(static_cast<std::uint64_t>(unknowns));
+  return array;
+}
+
+inline DistributedArray array_of(Vec vector) {
+  std::byte* const memory = memory_of(vector);
+  if (const DM grid = grid_of(vector)) {
+    return grid_array(grid, memory);
+  }
+  PetscInt size = 0;
+  PetscInt begin = 0;
+  PetscInt end = 0;
+  check(VecGetSize(vector, &size), "VecGetSize");
+  check(VecGetOwnershipRange(vector, &begin, &end), "VecGetOwnershipRange");
+  return {element_type_of<PetscScalar>(),
+          {static_cast<std::uint64_t>(size)},
+          {{memory, {static_cast<std::uint64_t>(begin)}, {static_cast<std::uint64_t>(end - begin)}}}};
+}
+
+}  // namespace detail
+
+/// Registers a vector: one of a DMDA as its grid, with the unknowns of a point as last dimension; one without a DM in
+/// its global numbering, which must not depend on the number of ranks. It is restored on any number of ranks. The
+/// vector must outlive @p state; it may be another one in each save (VecPlaceArray), of the same layout.
+/// @throws UsageError for a vector of another DM, when the state is saved or restored
+inline void add(Checkpoint& state, std::string name, Vec vector) {
+  state.add_distributed(std::move(name), [vector] { return detail::array_of(vector); });
+}
+
+namespace detail {
+
+/// Keeps the checkpoints of a solver while it lives.
+class Run {
+ public:
+  Run(TS ts, Vec solution, const char* directory, const AddMore& add_more) : ts_(ts), solution_(solution) {
+    state_.add_replicated("ts/time", time_);
+    state_.add_replicated("ts/time_step", time_step_);
+    state_.add_replicated("ts/step", step_);
+    petsc::add(state_, "solution", solution);
+    if (add_more) {
+      add_more(state_);
+    }
+    read();
+    handler_ = std::make_unique<PreemptionCheckpointHandler>(PetscObjectComm(reinterpret_cast<PetscObject>(ts)), state_,
+                                                             directory);
+    if (handler_->restored_from()) {
+      check(TSSetTime(ts, time_), "TSSetTime");
+      check(TSSetTimeStep(ts, time_step_), "TSSetTimeStep");
+      check(TSSetStepNumber(ts, step_), "TSSetStepNumber");
+    }
+    check(PetscObjectReference(reinterpret_cast<PetscObject>(solution_)), "PetscObjectReference");
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  ~Run() { static_cast<void>(VecDestroy(&solution_)); }
+
+  /// Before each step, and after the last one, which `finish` saves.
+  void monitor() {
+    TSConvergedReason reason = TS_CONVERGED_ITERATING;
+    read();
+    check(TSGetConvergedReason(ts_, &reason), "TSGetConvergedReason");
+    if (reason == TS_CONVERGED_ITERATING) {
+      handler_->save_checkpoint_if_preempted();
+    }
+  }
+  void finish() { handler_->finish(); }
+
+ private:
+  void read() {
+    check(TSGetTime(ts_, &time_), "TSGetTime");
+    check(TSGetTimeStep(ts_, &time_step_), "TSGetTimeStep");
+    check(TSGetStepNumber(ts_, &step_), "TSGetStepNumber");
+  }
+
+  TS ts_;
+  Vec solution_;
+  PetscReal time_ = 0;
+  PetscReal time_step_ = 0;
+  PetscInt step_ = 0;
+  Checkpoint state_;
+  std::unique_ptr<PreemptionCheckpointHandler> handler_;
+};
+
+/// An error of the library as one of PETSc.
+template <class Call>
+PetscErrorCode guarded(MPI_Comm comm, Call&& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return PetscError(comm, __LINE__, "reprieve", __FILE__, PETSC_ERR_LIB, PETSC_ERROR_INITIAL, "%s", error.what());
+  }
+  return {};
+}
+
+inline PetscErrorCode monitor(TS ts, PetscInt /*step*/, PetscReal /*time*/, Vec /*solution*/, void* run) {
+  return guarded(PetscObjectComm(reinterpret_cast<PetscObject>(ts)), [&] { static_cast<Run*>(run)->monitor(); });
+}
+
+inline PetscErrorCode finish(void** run) {
+  const std::unique_ptr<Run> ended(static_cast<Run*>(*run));
+  *run = nullptr;
+  return guarded(PETSC_COMM_SELF, [&] { ended->finish(); });
+}
+
+}  // namespace detail
+
+/// Makes `TSSolve(ts, solution)` preemptible, by a monitor that is a step boundary: restores the solution, the time,
+/// the step and its length from the directory of the option -reprieve_directory, and saves and leaves when the job is
+/// about to end. Without the option it does nothing. Settings come from the environment (REPRIEVE_...). Call it after
+/// TSSetFromOptions and before TSSolve; TSDestroy is the end of the run. Methods of one step continue with the same
+/// bits; those that need earlier solutions (BDF) begin again at order one. Collective: yes, on the ranks of @p ts.
+/// @param add_more  adds to the state what belongs to the program; what it registers must live until TSDestroy
+/// @return an error code of PETSc: PETSC_ERR_LIB, with the message of the library, where the handler throws
+inline PetscErrorCode preemptible(TS ts, Vec solution, const AddMore& add_more = {}) {
+  PetscFunctionBeginUser;
+  const MPI_Comm comm = PetscObjectComm(reinterpret_cast<PetscObject>(ts));
+  std::array<char, PETSC_MAX_PATH_LEN> directory{};
+  PetscBool is_set = PETSC_FALSE;
+  PetscOptionsBegin(comm, nullptr, "Checkpoints by Reprieve", "TS");
+  PetscCall(PetscOptionsString("-reprieve_directory", "Their directory, which makes the solve preemptible", nullptr, "",
+                               directory.data(), directory.size(), &is_set));
+  PetscOptionsEnd();
+  if (is_set == PETSC_TRUE) {
+    std::unique_ptr<detail::Run> run;
+    PetscCall(
+        detail::guarded(comm, [&] { run = std::make_unique<detail::Run>(ts, solution, directory.data(), add_more); }));
+    PetscCall(TSMonitorSet(ts, detail::monitor, run.release(), detail::finish));
+  }
+  PetscFunctionReturn(PetscErrorCode{});
+}
+
+}  // namespace reprieve::petsc
