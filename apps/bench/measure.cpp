@@ -3,18 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 #include <limits>
 #include <optional>
-#include <stdexcept>
 #include <thread>
 
 #include "cluster/communicator.hpp"
@@ -133,6 +129,12 @@ void Report::table(const std::string& title, const Row& columns, const std::vect
 void Report::record(nlohmann::json record) {
   record["benchmark"] = benchmark_;
   records_.push_back(std::move(record));
+}
+
+void Report::remark(const std::string& text) const {
+  if (!json_ && rank_in(MPI_COMM_WORLD) == 0) {
+    fmt::print("{}\n", text);
+  }
 }
 
 void Report::finish() const {

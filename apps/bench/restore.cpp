@@ -175,11 +175,11 @@ void measure_restores(MPI_Comm comm, Workload& workload, const fs::path& directo
   }
 }
 
-void run(RestoreOptions options, bool json) {
+void run(const RestoreOptions& asked, Report& report) {
+  RestoreOptions options = asked;
   const int size = size_of(MPI_COMM_WORLD);
   options.saved_by = options.saved_by > 0 ? options.saved_by : size;
   options.ranks = options.ranks > 0 ? options.ranks : size;
-  Report report("restore", json);
   for (const WorkloadSpec& spec : states(options.states)) {
     if (options.saved_by != options.ranks && !spec.is_one_large_array()) {
       continue;
@@ -198,21 +198,17 @@ void run(RestoreOptions options, bool json) {
           report);
     });
   }
-  report.finish();
 }
 
 }  // namespace
 
 void add_restore_command(CLI::App& app, const bool& json) {
-  auto options = std::make_shared<RestoreOptions>();
-  CLI::App* command = app.add_subcommand(
-      "restore", "Time to restore a state from the page cache and from the disk, against plain reads");
+  const auto [command, options] = add_command<RestoreOptions>(
+      app, json, "restore", "Time to restore a state from the page cache and from the disk, against plain reads", run);
   add_options(*command, options->states);
   command->add_option("--saved-by", options->saved_by, "Number of ranks that save (default: all)");
   command->add_option("--ranks", options->ranks, "Number of ranks that restore (default: all)");
   command->add_option("--only", options->only, "Paths with one of these texts in their name");
-  add_options(*command, options->common);
-  command->callback([options, &json] { run(*options, json); });
 }
 
 }  // namespace reprieve::bench

@@ -335,14 +335,12 @@ std::vector<int> powers_of_two_up_to(int size) {
   return ranks;
 }
 
-void run(ScaleOptions options, bool json) {
-  const bool is_chief = rank_in(MPI_COMM_WORLD) == 0;
-  Report report("scale", json);
+void run(const ScaleOptions& asked, Report& report) {
+  ScaleOptions options = asked;
   if (!options.pretended.empty()) {
-    if (is_chief) {
+    if (rank_in(MPI_COMM_WORLD) == 0) {
       run_pretended(options.pretended, options.variables, report);
     }
-    report.finish();
     return;
   }
   const int size = size_of(MPI_COMM_WORLD);
@@ -350,22 +348,21 @@ void run(ScaleOptions options, bool json) {
     options.ranks = powers_of_two_up_to(size);
   }
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (is_chief && !json && size > cores) {
-    fmt::print("{} ranks; this machine has {} cores: ranks beyond its cores wait for each other's turns.\n", size,
-               cores);
+  if (size > cores) {
+    report.remark(fmt::format(
+        "{} ranks; this machine has {} cores: ranks beyond its cores wait for each other's turns.", size, cores));
   }
   for (const auto& measure : {over_ranks, over_variables, over_bytes}) {
     measure(options).add_to(report);
   }
-  report.finish();
 }
 
 }  // namespace
 
 void add_scale_command(CLI::App& app, const bool& json) {
-  auto options = std::make_shared<ScaleOptions>();
-  CLI::App* command = app.add_subcommand(
-      "scale", "How checks, saves and restores grow with the number of ranks, of variables and of bytes");
+  const auto [command, options] = add_command<ScaleOptions>(
+      app, json, "scale", "How checks, saves and restores grow with the number of ranks, of variables and of bytes",
+      run);
   command->add_option("--ranks", options->ranks, "Numbers of ranks (default: 1, 2, 4, ... and all)");
   command->add_option("--variables", options->variables, "Numbers of small variables")->capture_default_str();
   command->add_option(
@@ -373,8 +370,6 @@ void add_scale_command(CLI::App& app, const bool& json) {
       "Numbers of ranks that are made up: what rank 0 and another rank compute, without messages and data");
   command->add_option("--small-bytes", options->small_bytes, "Their size, in bytes a rank")->capture_default_str();
   add_sizes(*command, options->sizes_mib);
-  add_options(*command, options->common);
-  command->callback([options, &json] { run(*options, json); });
 }
 
 }  // namespace reprieve::bench

@@ -58,9 +58,7 @@ namespace verify_command { void add(const Tool& tool); }
 namespace diff_command { void add(const Tool& tool); }
 namespace prune_command { void add(const Tool& tool); }
 namespace pin_command { void add(const Tool& tool); }
-namespace unpin_command { void add(const Tool& tool); }
-namespace stop_command { void add(const Tool& tool); }
-namespace save_command { void add(const Tool& tool); }
+namespace request_command { void add(const Tool& tool); }
 namespace log_command { void add(const Tool& tool); }
 namespace rewind_command { void add(const Tool& tool); }
 namespace unquarantine_command { void add(const Tool& tool); }

@@ -21,7 +21,6 @@
 #include "core/log.hpp"
 #include "diff.hpp"
 #include "reprieve/error.hpp"
-#include "supervisor/drill.hpp"
 #include "supervisor/launcher.hpp"
 #include "termination/signal_flag.hpp"
 #include "text.hpp"

@@ -3,14 +3,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <system_error>
 
 #include "command.hpp"
 #include "core/log.hpp"
@@ -59,25 +55,7 @@ void define(CLI::App& command, Options& options) {
 // .npy
 
 /// The letter of NumPy for a class of elements.
-char letter_of(ElementClass element_class) {
-  switch (element_class) {
-    case ElementClass::boolean:
-      return 'b';
-    case ElementClass::signed_integer:
-      return 'i';
-    case ElementClass::unsigned_integer:
-      return 'u';
-    case ElementClass::floating:
-      return 'f';
-    case ElementClass::complex:
-      return 'c';
-    case ElementClass::text:
-      return 'S';
-    case ElementClass::opaque:
-      break;
-  }
-  return 'V';
-}
+char letter_of(ElementClass element_class) { return "biufcVS"[static_cast<std::size_t>(element_class)]; }
 
 std::string quoted(const std::string& text) {
   std::string quoted = "'";
@@ -207,32 +185,6 @@ Write writer_for(const Options& options) {
                   options.output.string(), ending, options.values.file.string()));
 }
 
-[[noreturn]] void refuse(const fs::path& file) {
-  throw StorageError(ErrorCode::io,
-                     fmt::format("cannot write {}: {}", file.string(), std::generic_category().message(errno)));
-}
-
-/// Written beside it and renamed: a file of that name is whole, or as it was.
-void write_file(const Options& options, Write write, const Selection& selection) {
-  const fs::path beside = options.output.string() + fmt::format(".{}.part", ::getpid());
-  std::ofstream out(beside, std::ios::binary);
-  if (!out) {
-    refuse(beside);
-  }
-  try {
-    write(out, selection);
-    out.close();
-    if (!out) {
-      refuse(beside);
-    }
-    fs::rename(beside, options.output);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(beside, ignored);
-    throw;
-  }
-}
-
 int run(const Options& options) {
   const Write write = writer_for(options);
   require_file(options.values.file);
@@ -240,7 +192,7 @@ int run(const Options& options) {
     throw UsageError(options.output.string() + " is there already; --force replaces it");
   }
   const Selection selection(options.values);
-  write_file(options, write, selection);
+  replace_file(options.output, [&](std::ostream& out) { write(out, selection); });
   const std::uint64_t bytes = fs::file_size(options.output);
   print_answer(options.json,
                {{"file", options.output.string()},

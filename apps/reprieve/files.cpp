@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "files.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
-#include <variant>
 
 #include "core/directory.hpp"
+#include "core/error.hpp"
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
-#include "manager/checkpoint_directory.hpp"
 #include "manager/node_directory.hpp"
-#include "reprieve/error.hpp"
 #include "termination/preemption_watcher.hpp"
 #include "text.hpp"
 #include "timeline.hpp"
@@ -183,6 +184,25 @@ bool is_gone(const fs::path& file) noexcept {
   return fs::symlink_status(file, error).type() == fs::file_type::not_found;
 }
 
+void replace_file(const fs::path& file, const std::function<void(std::ostream&)>& write) {
+  const fs::path beside = file.string() + fmt::format(".{}.part", ::getpid());
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+  if (!core::Descriptor(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)).is_open()) {
+    throw core::storage_error("write", file, errno);
+  }
+  try {
+    std::ofstream out(beside, std::ios::binary);
+    write(out);
+    out.close();
+    if (!out || ::rename(beside.c_str(), file.c_str()) != 0) {
+      throw core::storage_error("write", file, errno);
+    }
+  } catch (...) {
+    static_cast<void>(::unlink(beside.c_str()));
+    throw;
+  }
+}
+
 manager::LockHolder this_process() {
   const std::string host = core::host_name();
   return manager::LockHolder::self(host.empty() ? "?" : host, 1);
@@ -261,47 +281,12 @@ std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const
   return entries;
 }
 
-std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory) {
-  const fs::path file = directory / manager::kEventLogName;
+std::optional<fs::path> local_directory_of(const fs::path& directory) {
+  const auto status =
+      Timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog)).status(directory, false);
   std::error_code ignored;
-  std::ifstream log;
-  if (fs::is_regular_file(file, ignored)) {
-    log.open(file);
-  }
-  fs::path last;
-  for (std::string line; log.is_open() && std::getline(log, line);) {
-    if (line.find(R"("event":"start")") != std::string::npos) {  // the others are many, and are not parsed
-      const auto logged = core::event_from_text(line);
-      const auto* start = logged ? std::get_if<events::Start>(&logged->event) : nullptr;
-      last = start != nullptr ? fs::path(start->local_directory.value_or("")) : last;
-    }
-  }
-  return fs::is_directory(last, ignored) ? std::optional(last) : std::nullopt;
-}
-
-std::vector<core::LoggedEvent> LogFollower::next() {
-  std::ifstream stream(file_, std::ios::binary);
-  if (!stream) {
-    throw storage::storage_error("read", file_, errno);
-  }
-  std::error_code error;
-  if (fs::file_size(file_, error) < offset_ && !error) {  // somebody has begun a new one
-    offset_ = 0;
-    rest_.clear();
-  }
-  stream.seekg(static_cast<std::streamoff>(offset_));
-  const std::string added{std::istreambuf_iterator<char>(stream), {}};
-  offset_ += added.size();
-  rest_ += added;
-  std::vector<core::LoggedEvent> events;
-  std::size_t begin = 0;
-  for (std::size_t end = 0; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    if (auto event = core::event_from_text(rest_.substr(begin, end - begin))) {
-      events.push_back(std::move(*event));
-    }
-  }
-  rest_.erase(0, begin);
-  return events;
+  return status && fs::is_directory(status->local_directory, ignored) ? std::optional(status->local_directory)
+                                                                      : std::nullopt;
 }
 
 std::set<fs::path> run_directories(const fs::path& top) {

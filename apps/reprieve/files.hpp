@@ -10,12 +10,12 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <ostream>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/events.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
@@ -66,6 +66,10 @@ manager::DirectoryLock lock_for_a_moment(const std::filesystem::path& directory)
 
 /// Whether there is nothing of that name now. False where that cannot be seen.
 bool is_gone(const std::filesystem::path& file) noexcept;
+
+/// Writes a new file beside @p file, which replaces it at once: a reader sees the old one or the whole new one.
+/// @throws StorageError
+void replace_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write);
 
 /// Who stands in the lock file while this tool makes a checkpoint.
 manager::LockHolder this_process();
@@ -118,19 +122,6 @@ struct LocalListEntry {
 /// Where the last run in @p directory took node-local copies, by its log. Nothing if it took none, or if that directory
 /// is not on this node.
 [[nodiscard]] std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory);
-
-/// Reads what is added to the event log of a directory. Lines that are not whole wait for their rest.
-class LogFollower {
- public:
-  explicit LogFollower(const std::filesystem::path& directory) : file_(directory / manager::kEventLogName) {}
-  /// What is new since the last call; at first, all. @throws StorageError if it cannot be read
-  [[nodiscard]] std::vector<core::LoggedEvent> next();
-
- private:
-  std::filesystem::path file_;
-  std::uintmax_t offset_ = 0;
-  std::string rest_;
-};
 
 // The runs that have left an event log, and how they stand.
 

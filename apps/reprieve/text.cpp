@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <sstream>
 #include <utility>
 
-#include "core/log.hpp"
+#include "core/event_log.hpp"
 #include "core/process.hpp"
 
 namespace reprieve::tool {
@@ -35,14 +34,8 @@ std::string human_age(std::chrono::system_clock::time_point time) {
 }
 
 std::string utc_time(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm fields{};
-  std::array<char, 64> text{};
-  if (::gmtime_r(&seconds, &fields) == nullptr ||
-      std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &fields) == 0) {
-    return "unknown";
-  }
-  return text.data();
+  constexpr std::size_t kToTheSecond = 19;
+  return core::event_time(time).substr(0, kToTheSecond) + 'Z';
 }
 
 std::string shape_text(const Extents& shape) { return shape.empty() ? "scalar" : core::list_text(shape); }
@@ -139,11 +132,11 @@ Json to_json(const SaveReason& reason) {
   return json;
 }
 
-void print_json(std::ostream& out, const Json& json) {
+void print_json(std::ostream& out, const Json& json, int indent) {
   Json answer = Json::object();
   answer["version"] = kJsonVersion;
   answer.update(json);
-  out << answer.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  out << answer.dump(indent, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 std::string toned(Tone tone, const std::string& text) {

@@ -93,8 +93,9 @@ void set_color(bool always, bool never);
 /// The number at the top of all JSON: another one if a field changes its name or its meaning (JSON.md).
 inline constexpr int kJsonVersion = 1;
 
-/// Writes an object as indented JSON, with the version before it; bytes that are not UTF-8 are replaced.
-void print_json(std::ostream& out, const Json& json);
+/// Writes an object as JSON, with the version before it; bytes that are not UTF-8 are replaced.
+/// @param indent  -1: all on one line
+void print_json(std::ostream& out, const Json& json, int indent = 2);
 
 /// What a command found, on standard output: as JSON if that is wanted, else as @p print writes it.
 template <class Print>
