@@ -48,18 +48,6 @@ std::string expected_type(const CLI::Option& option) {
   return option.get_items_expected_max() > 1 ? type + " or an array of them" : type;
 }
 
-std::string as_text(const PlainJson& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
-
-std::vector<std::string> as_inputs(const PlainJson& value) {
-  std::vector<std::string> inputs;
-  if (value.is_array()) {
-    std::transform(value.begin(), value.end(), std::back_inserter(inputs), as_text);
-  } else {
-    inputs.push_back(as_text(value));
-  }
-  return inputs;
-}
-
 std::string configurable_keys(const CLI::App& app) {
   std::string keys;
   for (const CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_configurable(); })) {
@@ -115,7 +103,9 @@ std::vector<CLI::ConfigItem> JsonSection::from_config(std::istream& input) const
     }
     CLI::ConfigItem item;
     item.name = option_name(key);
-    item.inputs = as_inputs(value);
+    for (const PlainJson& input : value.is_array() ? value : PlainJson::array({value})) {
+      item.inputs.push_back(input.is_string() ? input.get<std::string>() : input.dump());
+    }
     result.push_back(std::move(item));
   }
   return result;

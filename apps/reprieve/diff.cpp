@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -86,14 +85,6 @@ void compare_numbers(Comparison& comparison, std::uint64_t first_index, Bytes by
   }
 }
 
-void compare_raw(Comparison& comparison, std::size_t size, std::uint64_t first_index, Bytes a, Bytes b) {
-  for (std::size_t i = 0; i < a.size() / size; ++i) {
-    if (std::memcmp(a.data() + i * size, b.data() + i * size, size) != 0) {
-      count(comparison, first_index + i);
-    }
-  }
-}
-
 /// Calls `use.operator()<T>()` for the type of numbers that @p type is; false for types that are no numbers.
 template <class Use>
 bool with_number_type(ElementType type, Use&& use) {
@@ -117,15 +108,6 @@ bool with_number_type(ElementType type, Use&& use) {
   return false;
 }
 
-template <class T>
-std::string number_text(const T& value) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    return fmt::format("{}", +value);
-  } else {
-    return fmt::format("{} + {} i", value.real(), value.imag());
-  }
-}
-
 }  // namespace
 
 std::string element_text(ElementType type, Bytes element) {
@@ -133,7 +115,11 @@ std::string element_text(ElementType type, Bytes element) {
   with_number_type(type, [&]<class T>() {
     T value{};
     std::memcpy(&value, element.data(), sizeof(T));
-    text = number_text(value);
+    if constexpr (std::is_arithmetic_v<T>) {
+      text = fmt::format("{}", +value);
+    } else {
+      text = fmt::format("{} + {} i", value.real(), value.imag());
+    }
   });
   return text;
 }
@@ -143,8 +129,14 @@ void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first
   if (std::ranges::equal(a, b)) {
     return;
   }
-  if (!with_number_type(type, [&]<class T>() { compare_numbers<T>(comparison, first_index, a, b); })) {
-    compare_raw(comparison, type.size_bytes, first_index, a, b);
+  if (with_number_type(type, [&]<class T>() { compare_numbers<T>(comparison, first_index, a, b); })) {
+    return;
+  }
+  const std::size_t size = type.size_bytes;
+  for (std::size_t i = 0; i < a.size() / size; ++i) {
+    if (std::memcmp(a.data() + i * size, b.data() + i * size, size) != 0) {
+      count(comparison, first_index + i);
+    }
   }
 }
 
@@ -157,10 +149,8 @@ using storage::VariableReader;
 /// What differs first: a variable that differs in one way is not compared in the later ways.
 enum class Problem { only_in_a, only_in_b, kind, type, shape, values };
 
-/// Lower-case name: "only_in_a", "kind", "values", ...
-const char* to_string(Problem problem) noexcept {
-  constexpr std::array kNames{"only_in_a", "only_in_b", "kind", "type", "shape", "values"};
-  return kNames[static_cast<std::size_t>(problem)];
+const char* to_string(Problem problem) {
+  return name_of(problem, {"only_in_a", "only_in_b", "kind", "type", "shape", "values"});
 }
 
 /// One variable that is not the same in both files.

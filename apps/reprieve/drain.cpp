@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -88,9 +87,8 @@ std::string text_of(const DrainResult& result, bool dry_run) {
 }
 
 Json to_json(const std::string& prefix, const DrainResult& result) {
-  constexpr std::array kNames{"nothing", "completed", "incomplete"};
   Json json{{"prefix", prefix},
-            {"result", kNames.at(static_cast<std::size_t>(result.kind))},
+            {"result", name_of(result.kind, {"nothing", "completed", "incomplete"})},
             {"missing_ranks", result.missing},
             {"flushed_parts", result.flushed},
             {"corrupt", result.corrupt}};

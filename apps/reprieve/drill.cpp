@@ -94,16 +94,11 @@ Json notice_json(const ObservedNotice& notice) {
           {"restart_code", notice.restart_code == 0 ? Json() : Json(notice.restart_code)}};
 }
 
-const char* id_of(StateDifference::Kind kind) {
-  constexpr std::array kIds{"values", "rounding", "other_ranks"};
-  return kIds.at(static_cast<std::size_t>(kind));
-}
-
 Json state_json(const supervisor::StateComparison& state) {
   const auto names = list_json(state.different, [](const StateDifference& each) { return each.variable; });
   const auto differences = list_json(state.different, [](const StateDifference& each) -> Json {
     return {{"variable", each.variable},
-            {"kind", id_of(each.kind)},
+            {"kind", name_of(each.kind, {"values", "rounding", "other_ranks"})},
             {"what", each.what},
             {"relative_error", each.relative_error}};
   });

@@ -72,16 +72,13 @@ std::vector<LocalListEntry> entries_of(const manager::LocalFolder& folder) {
 /// Deeper than anybody lays out runs; keeps a wrong start (`/`) from taking for ever.
 constexpr int kDepth = 6;
 
-/// A run lists its ranks when it has restored. Before that its rank 0 alone is known, and seen on its own node only.
-bool chief_lives(const RunStatus& status) {
-  return status.start.host == core::host_name() && core::start_of_process(status.start.pid) != 0;
-}
-
 /// Nothing if the log has no run.
 std::optional<RunStatus> status_of_run(const fs::path& directory, const Timeline& timeline) {
   termination::RunFollower follower(directory);
   auto status = timeline.status(directory, !follower.living().empty());
-  if (status && status->state == RunState::gone && chief_lives(*status)) {
+  // A run lists its ranks when it has restored. Before that its rank 0 alone is known, and seen on its own node only.
+  if (status && status->state == RunState::gone && status->start.host == core::host_name() &&
+      core::start_of_process(status->start.pid) != 0) {
     // With a handler the list of its ranks says more: another process may have got the number of an ended rank 0.
     auto alone = timeline.status(directory, true);
     return alone->has_handler ? status : alone;
@@ -235,10 +232,6 @@ std::vector<CheckpointFile> checkpoints_meant(const fs::path& directory, const s
                                  directory.string(), fmt::join(prefixes, ", ")));
   }
   return files;
-}
-
-std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata) {
-  return std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
 }
 
 bool is_pinned(const fs::path& file) {

@@ -82,7 +82,10 @@ std::vector<std::filesystem::path> quarantined_files(const std::filesystem::path
 /// @throws UsageError if there are none, or several kinds
 std::vector<CheckpointFile> checkpoints_meant(const std::filesystem::path& directory, const std::string& prefix);
 
-std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata);
+/// When a checkpoint was saved, or a node-local copy was taken.
+std::chrono::system_clock::time_point time_of(const auto& written) {
+  return std::chrono::system_clock::time_point(std::chrono::microseconds(written.time_us));
+}
 
 /// Whether `reprieve pin` has marked a checkpoint.
 [[nodiscard]] bool is_pinned(const std::filesystem::path& file);
@@ -108,9 +111,7 @@ struct LocalListEntry {
 
   [[nodiscard]] bool is_complete() const { return copy && parts == static_cast<std::size_t>(copy->ranks); }
   [[nodiscard]] std::uint64_t step() const { return copy->run_calls.value_or(copy->number); }
-  [[nodiscard]] std::chrono::system_clock::time_point time() const {
-    return std::chrono::system_clock::time_point(std::chrono::microseconds(copy->time_us));
-  }
+  [[nodiscard]] std::chrono::system_clock::time_point time() const { return time_of(*copy); }
 };
 
 /// Those of this user in @p local (empty: nowhere), and those that nodes have flushed into @p directory (empty: none);

@@ -145,12 +145,6 @@ Plan plan_beside_a_run(const Options& options) {
   }
 }
 
-void carry_out(const Plan& plan, const Options& options) {
-  for (const CheckpointFile& file : plan.remove) {
-    manager::CheckpointDirectory(options.directory, file.prefix, true).remove(file.number);
-  }
-}
-
 std::uint64_t total_size(const std::vector<CheckpointFile>& files) {
   std::uint64_t bytes = 0;
   for (const CheckpointFile& file : files) {
@@ -221,7 +215,9 @@ int run(const Options& options) {
                                                         "again when it has ended",
                                                         options.directory.string()));
     }
-    carry_out(plan, options);
+    for (const CheckpointFile& file : plan.remove) {
+      manager::CheckpointDirectory(options.directory, file.prefix, true).remove(file.number);
+    }
   }
   print_answer(options.json, to_json(plan, freed_bytes, options), [&] { print_text(plan, freed_bytes, options); });
   return kGood;

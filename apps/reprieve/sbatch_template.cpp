@@ -45,13 +45,6 @@ struct Options {
   bool json = false;
 };
 
-/// A word of a comment line of sbatch cannot hold a line break, which would begin a command.
-void require_one_line(const std::string& option, const std::string& value) {
-  if (value.find_first_of("\r\n") != std::string::npos) {
-    throw UsageError(option + " must be one line");
-  }
-}
-
 void define(CLI::App& command, Options& options) {
   add_choice<Launcher>(command, "--launcher", options.launcher,
                        {{"srun", Launcher::srun}, {"mpirun", Launcher::mpirun}}, "srun (default) or mpirun");
@@ -140,11 +133,6 @@ std::string head(const Options& options) {
   return text;
 }
 
-std::string launcher_line(const Options& options) {
-  const std::string program = "\"${program[@]}\"";
-  return options.launcher == Launcher::srun ? "srun --mpi=pmix " + program : "mpirun -n \"$SLURM_NTASKS\" " + program;
-}
-
 std::string body(const Options& options) {
   // `exec` makes the supervisor the process that Slurm signals; no shell stands between that could lose a signal.
   std::string run = fmt::format("exec reprieve run --slurm --restarts 5 --lead {}", options.grace_s);
@@ -168,9 +156,10 @@ program=({})
 #   while wait $run; code=$?; kill -0 $run 2>/dev/null; do :; done
 #   ...                                                # more lines
 #   exit $code
-{} --directory "$directory" -- {}
+{} --directory "$directory" -- {} "${{program[@]}}"
 )",
-                     options.directory, options.program_line, run, launcher_line(options));
+                     options.directory, options.program_line, run,
+                     options.launcher == Launcher::srun ? "srun --mpi=pmix" : "mpirun -n \"$SLURM_NTASKS\"");
 }
 
 int run(const Options& options) {
@@ -180,7 +169,10 @@ int run(const Options& options) {
                                                                         {"--time", options.time},
                                                                         {"--directory", options.directory},
                                                                         {"--program", options.program_line}}) {
-    require_one_line(option, value);
+    // A word of a comment line of sbatch cannot hold a line break, which would begin a command.
+    if (value.find_first_of("\r\n") != std::string::npos) {
+      throw UsageError(option + " must be one line");
+    }
   }
   check_times(options);
   const std::string script = head(options) + body(options);

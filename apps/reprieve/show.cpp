@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 
@@ -217,14 +216,14 @@ Json to_json(const std::filesystem::path& file, const storage::Part& part) {
           {"save", copy.save.save},
           {"directory_id", copy.save.directory_id},
           {"ranks", copy.ranks},
-          {"time", utc_time(std::chrono::system_clock::time_point(std::chrono::microseconds(copy.time_us)))},
+          {"time", utc_time(time_of(copy))},
           {"size_bytes", part.file_bytes()},
           {"variables", list_json(variables_of(part, file), variable_json)}};
 }
 
 void print_text(const std::filesystem::path& file, const storage::Part& part) {
   const storage::LocalCopy& copy = part.name().copy;
-  const std::chrono::system_clock::time_point time(std::chrono::microseconds(copy.time_us));
+  const auto time = time_of(copy);
   std::cout << core::escaped(file.string()) << '\n';
   line("part of", fmt::format("a node-local copy: rank {} of {}", part.name().rank, copy.ranks));
   line("step", copy.run_calls ? fmt::format("{} (calls of run)", *copy.run_calls)

@@ -98,7 +98,6 @@ using supervisor::Finding;
 /// For lines on a terminal.
 constexpr std::size_t kWidth = 110;
 
-constexpr std::array kMarks{"ok     ", "look at", "PROBLEM", "unknown"};
 constexpr std::array kTones{Tone::good, Tone::warning, Tone::bad, Tone::warning};
 
 }  // namespace
@@ -140,8 +139,7 @@ void print_json(std::ostream& out, const Json& json, int indent) {
 }
 
 std::string toned(Tone tone, const std::string& text) {
-  constexpr std::array kColours{"\x1b[32m", "\x1b[33m", "\x1b[1;31m"};
-  return has_color() ? kColours.at(static_cast<std::size_t>(tone)) + text + "\x1b[0m" : text;
+  return has_color() ? name_of(tone, {"\x1b[32m", "\x1b[33m", "\x1b[1;31m"}) + text + "\x1b[0m" : text;
 }
 
 void set_color(bool always, bool never) { has_color() = always || (!never && has_color()); }
@@ -176,7 +174,7 @@ void Progress::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
 
 void print_findings(std::ostream& out, const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
-    const std::string mark = kMarks.at(static_cast<std::size_t>(finding.grade));
+    const std::string mark = name_of(finding.grade, {"ok     ", "look at", "PROBLEM", "unknown"});
     const std::string lines = wrapped(mark + "  " + printable(finding.text), kWidth);
     out << toned(kTones.at(static_cast<std::size_t>(finding.grade)), mark) << lines.substr(mark.size());
     if (!finding.advice.empty()) {

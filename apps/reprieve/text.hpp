@@ -5,8 +5,11 @@
 /// What people read: sizes, ages, shapes, findings, and how far something is. And what programs read: JSON.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -71,6 +74,12 @@ Json to_json(const SaveReason& reason);
 template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
+}
+
+/// The name of a value of an enum. @param names  of all of them, in their order
+template <class Enum>
+const char* name_of(Enum value, std::initializer_list<const char*> names) {
+  return std::data(names)[static_cast<std::size_t>(value)];
 }
 
 /// A list of what @p convert makes of each item.

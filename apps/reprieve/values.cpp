@@ -359,10 +359,6 @@ void print_values(const Selection& selection, std::uint64_t most) {
   std::cout << '\n';
 }
 
-std::string place_text(const Selection& selection) {
-  return selection.rank() ? fmt::format(", rank {} of {}", *selection.rank(), selection.variable().box_count) : "";
-}
-
 Json to_json(const ValueOptions& options, const Selection& selection, std::uint64_t most) {
   const storage::StoredVariable& variable = selection.variable();
   const std::size_t size = variable.type.size_bytes;
@@ -398,9 +394,10 @@ void show_values(const ValueOptions& options, std::uint64_t limit, bool json) {
     return;
   }
   const storage::StoredVariable& variable = selection.variable();
-  std::cout << fmt::format("{}  {} {}, {}{}\n", printable(variable.name), to_string(variable.type),
-                           shape_text(selection.whole_shape()), state::to_string(variable.distribution),
-                           place_text(selection));
+  std::cout << fmt::format(
+      "{}  {} {}, {}{}\n", printable(variable.name), to_string(variable.type), shape_text(selection.whole_shape()),
+      state::to_string(variable.distribution),
+      selection.rank() ? fmt::format(", rank {} of {}", *selection.rank(), variable.box_count) : "");
   print_values(selection, most);
   if (most < all) {
     std::cout << fmt::format("... {} more; --limit 0 prints all, `reprieve export` writes them to a file\n",

@@ -29,12 +29,6 @@ std::vector<double> dense(const LayerView& layer, std::span<const double> parame
   return outputs;
 }
 
-void relu(std::vector<double>& values) {
-  for (double& value : values) {
-    value = std::max(value, 0.0);
-  }
-}
-
 /// Turns every row of @p classes values into probabilities; the maximum is subtracted so that exp cannot overflow.
 void softmax(std::vector<double>& values, std::size_t classes) {
   for (auto row = values.begin(); row != values.end(); row += static_cast<std::ptrdiff_t>(classes)) {
@@ -122,7 +116,7 @@ Model::Activations Model::forward(std::span<const double> parameters, const Samp
     if (&layer == &layers_.back()) {
       softmax(outputs, layer.outputs);
     } else {
-      relu(outputs);
+      std::ranges::transform(outputs, outputs.begin(), [](double value) { return std::max(value, 0.0); });
     }
     activations.push_back(std::move(outputs));
   }
