@@ -103,8 +103,8 @@ std::vector<CLI::ConfigItem> JsonSection::from_config(std::istream& input) const
     }
     CLI::ConfigItem item;
     item.name = option_name(key);
-    for (const PlainJson& input : value.is_array() ? value : PlainJson::array({value})) {
-      item.inputs.push_back(input.is_string() ? input.get<std::string>() : input.dump());
+    for (const PlainJson& each : value.is_array() ? value : PlainJson::array({value})) {
+      item.inputs.push_back(each.is_string() ? each.get<std::string>() : each.dump());
     }
     result.push_back(std::move(item));
   }

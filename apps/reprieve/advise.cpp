@@ -397,7 +397,6 @@ void define(CLI::App& command, Options& options) {
       ->default_str("not asked");
   add_duration(command, "--time-limit", options.question.time_limit_s, "Time limit of one job")
       ->default_str("not asked");
-  add_json(command, options.json);
 }
 
 supervisor::RunHistory read_histories(const Options& options) {

@@ -102,10 +102,6 @@ inline CLI::Option* add_duration(CLI::App& command, const char* name, std::optio
       command, name, [&seconds](double value) { seconds = value > 0 ? std::optional(value) : std::nullopt; }, meaning);
 }
 
-inline void add_json(CLI::App& command, bool& json) {
-  command.add_flag("--json", json, "Print JSON, for programs; its fields stay as they are");
-}
-
 /// For numbers from 0 on: without it CLI11 takes -1 for a very large one.
 inline CLI::Validator not_negative() {
   return CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000'000'000'000'000}).description("");
@@ -185,7 +181,8 @@ inline void require_program(const CLI::App& command, const std::vector<std::stri
 }
 
 /// Makes a subcommand whose options are bound by @p define and which runs @p run with them. A command whose options
-/// have a `program` gets there what stands behind the `--`. A footer that ends with a comma gets the codes of all.
+/// have `json` takes --json. One whose options have a `program` gets there what stands behind the `--`. A footer that
+/// ends with a comma gets the codes of all.
 template <class Options>
 void add_command(const Tool& tool, const char* name, const char* summary, const char* footer,
                  void (*define)(CLI::App&, Options&), int (*run)(const Options&)) {
@@ -195,6 +192,9 @@ void add_command(const Tool& tool, const char* name, const char* summary, const 
   // The options live as long as the callback, which CLI11 keeps.
   auto options = std::make_shared<Options>();
   define(*command, *options);
+  if constexpr (requires { options->json; }) {
+    command->add_flag("--json", options->json, "Print JSON, for programs; its fields stay as they are");
+  }
   if constexpr (requires { options->program; }) {
     show_program_in_usage(*command);
     command->allow_extras();  // for an error that says more than CLI11's

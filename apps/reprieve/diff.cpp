@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "diff.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 #include "files.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
+#include "values.hpp"
 
 namespace reprieve::tool {
 
@@ -458,7 +457,6 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   command.add_option("A", options.a, "A checkpoint")->required();
   command.add_option("B", options.b, "Another checkpoint")->required();
-  add_json(command, options.json);
 }
 
 /// What differs between two values means nothing if one of them is not what was written.

@@ -282,7 +282,6 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   add_directory(command, options.directory, "Where checkpoints are to lie");
   add_color(command);
-  add_json(command, options.json);
 }
 
 std::string name_of_file_system(long type) {

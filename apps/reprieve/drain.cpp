@@ -58,7 +58,6 @@ void define(CLI::App& command, Options& options) {
   add_duration(command, "--wait", options.wait,
                "How long to wait while another node, or a run that ends, has the directory [60s]");
   command.add_flag("--dry-run", options.dry_run, "Only say what would be done");
-  add_json(command, options.json);
 }
 
 std::string flushed_text(std::size_t flushed, bool dry_run) {

@@ -19,11 +19,11 @@
 #include "advise.hpp"
 #include "command.hpp"
 #include "core/log.hpp"
-#include "diff.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/launcher.hpp"
 #include "termination/signal_flag.hpp"
 #include "text.hpp"
+#include "values.hpp"
 
 namespace reprieve::tool::drill_command {
 
@@ -363,7 +363,6 @@ void define(CLI::App& command, Options& options) {
                      "Where to make the private directory for the run's record; all nodes must see it");
   command.add_flag("--keep", settings.keep, "Leave the checkpoints of the drill, and say where they are");
   add_color(command);
-  add_json(command, options.json);
 }
 
 int signal_of(const Options& options) {

@@ -174,6 +174,17 @@ manager::DirectoryLock lock_for_a_moment(const fs::path& directory) {
           manager::DirectoryLock::Mark::kept};
 }
 
+std::unique_ptr<manager::DirectoryLock> lock_if_free(const fs::path& directory) {
+  try {
+    return std::unique_ptr<manager::DirectoryLock>(new manager::DirectoryLock(lock_for_a_moment(directory)));
+  } catch (const StorageError& error) {
+    if (error.code() == ErrorCode::locked) {
+      return nullptr;
+    }
+    throw;
+  }
+}
+
 bool is_gone(const fs::path& file) noexcept {
   std::error_code error;
   // To open the directory makes a network file system ask its server, instead of using its older answer.

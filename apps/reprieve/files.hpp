@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <set>
@@ -63,6 +64,8 @@ std::map<std::filesystem::path, std::optional<FileState>> states_in(const std::f
 
 /// Takes the lock of a directory for a short look or change, without waiting. @throws StorageError (locked)
 manager::DirectoryLock lock_for_a_moment(const std::filesystem::path& directory);
+/// The same; null if a run has it.
+std::unique_ptr<manager::DirectoryLock> lock_if_free(const std::filesystem::path& directory);
 
 /// Whether there is nothing of that name now. False where that cannot be seen.
 bool is_gone(const std::filesystem::path& file) noexcept;

@@ -64,7 +64,6 @@ void define(CLI::App& command, Options& options) {
   };
   command.add_flag_callback("--quick", refuse)->group("");  // of version 0.1
   add_color(command);
-  add_json(command, options.json);
 }
 
 struct LocalListing {
@@ -380,7 +379,6 @@ void define(CLI::App& command, Options& options) {
   command.add_option("--spacing", options.xdmf.spacing, "Distance of neighbours, slowest dimension first (default: 1)")
       ->delimiter(',')
       ->type_name("Z,Y,X");
-  add_json(command, options.json);
 }
 
 int run(const Options& options) {

@@ -67,7 +67,6 @@ void define(CLI::App& command, Options& options) {
       ->type_name("FOLDER")
       ->excludes(directory, keep, every, within, prefix);
   command.add_flag("--dry-run", options.dry_run, "Only say what would be removed");
-  add_json(command, options.json);
 }
 
 /// What is to be done.
@@ -265,7 +264,6 @@ struct Options {
 
 void define(CLI::App& command, Options& options) {
   command.add_option("FILE", options.files, "Checkpoints, <prefix>-<number>.h5")->required();
-  add_json(command, options.json);
 }
 
 std::string pin_of(const fs::path& file) { return file.filename().string() + std::string(manager::kPinnedSuffix); }

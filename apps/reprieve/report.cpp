@@ -216,7 +216,6 @@ void define(CLI::App& command, Options& options) {
   add_duration(command, "--grace", options.question.grace_s,
                "Time from a notice to the kill, where the notice does not tell it")
       ->default_str("not known");
-  add_json(command, options.json);
 }
 
 std::vector<RunReport> report_below(const Options& options, TimePoint now) {

@@ -60,19 +60,6 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   add_directory(command, options.directory, "Directory of checkpoints");
   command.add_flag("--wait", options.wait, "Wait until it has happened, and print the checkpoint");
-  add_json(command, options.json);
-}
-
-bool is_in_use(const fs::path& directory) {
-  try {
-    static_cast<void>(lock_for_a_moment(directory));
-    return false;
-  } catch (const StorageError& error) {
-    if (error.code() == ErrorCode::locked) {
-      return true;
-    }
-    throw;
-  }
 }
 
 /// What is asked for, and which event says that it has happened.
@@ -140,7 +127,7 @@ Answer wait_for_answer(const Options& options, const Request& request, core::Log
       return *answer;
     }
     constexpr int kLooksAtLock = 5;
-    if (looks % kLooksAtLock == 0 && !is_in_use(options.directory)) {
+    if (looks % kLooksAtLock == 0 && lock_if_free(options.directory)) {
       return answer_in(log, request)
           .value_or(Answer{false, "", "the run has ended and did not say that it saved; `reprieve log` shows more"});
     }
@@ -150,7 +137,7 @@ Answer wait_for_answer(const Options& options, const Request& request, core::Log
 
 int ask(const Options& options, const Request& request) {
   require_directory(options.directory);
-  if (!is_in_use(options.directory)) {
+  if (lock_if_free(options.directory)) {
     throw MissingError(fmt::format(
         "no run uses {} now, so there is none to {}; where the file system has no locks between nodes, ask on the "
         "node of its rank 0",
@@ -223,7 +210,6 @@ void define(CLI::App& command, Options& options) {
       ->check(not_negative())
       ->type_name("N");
   command.add_flag("--follow", options.follow, "Print what happens from now on, too");
-  add_json(command, options.json);
 }
 
 /// The words of `reprieve run`, and for some events that it has no use for.

@@ -53,7 +53,6 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--undo", options.undo, "Take back the last rewind")->excludes(step);
   command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
   command.add_flag("--dry-run", options.dry_run, "Only say what would be done");
-  add_json(command, options.json);
 }
 
 /// What becomes of the directory.

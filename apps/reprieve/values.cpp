@@ -12,7 +12,6 @@
 
 #include "core/log.hpp"
 #include "core/setting.hpp"
-#include "diff.hpp"
 #include "files.hpp"
 #include "reprieve/error.hpp"
 #include "storage/read/block_reader.hpp"
