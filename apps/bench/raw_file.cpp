@@ -156,10 +156,6 @@ bool is_available(RawMethod method, const std::filesystem::path& directory) {
   return !goes_past_cache(method) || temporary_file(directory, O_DIRECT).is_open();
 }
 
-bool is_available(RawRead method, const std::filesystem::path& directory) {
-  return method != RawRead::direct_threads || is_available(RawMethod::direct_threads, directory);
-}
-
 RawFile::RawFile(std::filesystem::path path, int flags)
     : path_(std::move(path)),
       // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)

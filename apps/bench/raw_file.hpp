@@ -25,7 +25,6 @@ enum class RawRead { buffered, mapped, direct_threads };
 
 /// False if this kernel or this file system cannot do it.
 [[nodiscard]] bool is_available(RawMethod method, const std::filesystem::path& directory);
-[[nodiscard]] bool is_available(RawRead method, const std::filesystem::path& directory);
 
 /// An open file. Every failure is a std::system_error with the path.
 class RawFile {

@@ -46,7 +46,7 @@ void add_raw(std::vector<RestorePath>& paths, Workload& workload, const fs::path
   const std::uint64_t offset = raw_offset(workload, file);
   for (const auto& [method, name] : {std::pair{RawRead::buffered, "pread"}, std::pair{RawRead::mapped, "mmap"},
                                      std::pair{RawRead::direct_threads, "O_DIRECT, 4 threads"}}) {
-    if (is_available(method, file.parent_path())) {
+    if (method != RawRead::direct_threads || is_available(RawMethod::direct_threads, file.parent_path())) {
       paths.push_back({{fmt::format("raw, the same file, {}", name),
                         [&workload, file, offset, how = method] {
                           RawFile(file, open_flags(how)).read(workload.limit_bytes(), offset, how);

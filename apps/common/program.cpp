@@ -114,23 +114,11 @@ std::vector<CLI::ConfigItem> JsonSection::from_config(std::istream& input) const
 constexpr int kExitError = 1;
 constexpr int kExitUsage = 2;
 
-bool is_chief() {
-  int rank = 0;
-  return MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank == 0;
-}
-
 /// Whether every rank got the same error, so that all can leave in order, and one of them speaks for all.
 bool is_shared(const reprieve::Error& error) {
   using reprieve::ErrorCode;
   return error.code() != ErrorCode::mpi && error.code() != ErrorCode::unresponsive &&
          error.code() != ErrorCode::internal;
-}
-
-int report_shared(const char* name, const reprieve::Error& error) {
-  if (is_chief()) {
-    std::cerr << name << ": " << error.what() << std::endl;
-  }
-  return error.code() == reprieve::ErrorCode::config ? kExitUsage : kExitError;
 }
 
 /// Ranks are missing or do not know of the error: waiting for them in MPI_Finalize could take for ever.
@@ -147,7 +135,11 @@ int run_and_report(const char* name, int argc, char** argv, RunFunction run) {
     if (!is_shared(error)) {
       abort_with(name, error.what());
     }
-    return report_shared(name, error);
+    int rank = 0;
+    if (MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank == 0) {
+      std::cerr << name << ": " << error.what() << std::endl;
+    }
+    return error.code() == reprieve::ErrorCode::config ? kExitUsage : kExitError;
   } catch (const std::exception& error) {
     abort_with(name, error.what());
   }

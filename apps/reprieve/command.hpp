@@ -6,6 +6,7 @@
 /// leaves its exit code.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -125,21 +126,20 @@ CLI::Option* add_directory(CLI::App& command, Directory& directory, const std::s
 template <class Value>
 CLI::Option* add_choice(CLI::App& command, const char* name, Value& value, std::map<std::string, Value> values,
                         const std::string& meaning) {
-  std::string names;
-  std::string choice;  // as completion in the shells expects it
+  std::vector<std::string> names;
   for (const auto& [each, unused] : values) {
-    names += (names.empty() ? "" : ", ") + each;
-    choice += (choice.empty() ? "" : "|") + each;
+    names.push_back(each);
   }
   const auto read = [&value, values = std::move(values), names](const std::vector<std::string>& words) {
     const auto found = values.find(words.front());
     if (found == values.end()) {
-      throw CLI::ValidationError("found \"" + words.front() + "\"; allowed: " + names);
+      throw CLI::ValidationError("found \"" + words.front() +
+                                 "\"; allowed: " + fmt::format("{}", fmt::join(names, ", ")));
     }
     value = found->second;
     return true;
   };
-  return command.add_option(name, read, meaning)->type_name(choice);
+  return command.add_option(name, read, meaning)->type_name(fmt::format("{}", fmt::join(names, "|")));
 }
 
 /// Whether words that matter are coloured on standard output.

@@ -2,6 +2,7 @@
 #include "values.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -239,11 +240,8 @@ double half_number(Element bytes) {
 }
 
 std::string hexadecimal(Element bytes) {
-  std::string text = "0x";
-  for (const std::byte byte : bytes) {
-    text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
-  }
-  return text;
+  const auto* const first = reinterpret_cast<const unsigned char*>(bytes.data());  // NOLINT: numbers here
+  return fmt::format("0x{:02x}", fmt::join(first, first + bytes.size(), ""));
 }
 
 std::string real_text(ElementType type, Element element) {

@@ -162,8 +162,6 @@ Score Model::evaluate(std::span<const double> parameters, const Samples& samples
 
 std::string_view name_of(OptimizerKind kind) noexcept { return kind == OptimizerKind::sgd ? "sgd" : "adam"; }
 
-double default_learning_rate(OptimizerKind kind) noexcept { return kind == OptimizerKind::sgd ? 0.1 : 0.003; }
-
 Optimizer::Optimizer(OptimizerKind kind, double learning_rate, std::size_t slice_size)
     : kind_(kind), learning_rate_(learning_rate) {
   const std::vector<double> zeros(slice_size);
@@ -175,14 +173,9 @@ Optimizer::Optimizer(OptimizerKind kind, double learning_rate, std::size_t slice
 }
 
 void Optimizer::update(std::span<double> parameters, std::span<const double> gradient, std::uint64_t step) {
-  if (kind_ == OptimizerKind::sgd) {
-    update_sgd(parameters, gradient);
-  } else {
-    update_adam(parameters, gradient, step);
+  if (kind_ == OptimizerKind::adam) {
+    return update_adam(parameters, gradient, step);
   }
-}
-
-void Optimizer::update_sgd(std::span<double> parameters, std::span<const double> gradient) {
   std::vector<double>& velocity = moments_[0].values;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     velocity[i] = kMomentum * velocity[i] + gradient[i];

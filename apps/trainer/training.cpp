@@ -156,7 +156,7 @@ std::uint64_t choose_steps_per_epoch(const Options& options, std::size_t samples
 TrainingState initial_state(const Options& options, const Dataset& dataset, const Model& model, apps::Slice mine,
                             int rank) {
   std::mt19937_64 weight_engine(options.seed);
-  const double learning_rate = options.learning_rate.value_or(default_learning_rate(options.optimizer));
+  const double learning_rate = options.learning_rate.value_or(options.optimizer == OptimizerKind::sgd ? 0.1 : 0.003);
   return {.parameters = model.initial_parameters(weight_engine),
           .sampler = Sampler(dataset.training.labels.size(), options.seed),
           .progress = {},
