@@ -249,20 +249,10 @@ double measure_check(MPI_Comm comm, int rounds) {
 }
 
 /// Saves and restores of one state; every save is durable and makes a new file.
+/// @param starts_again  before that, a program that starts again: it opens the directory, restores, and saves for the
+/// first time
 std::vector<double> measure_state(MPI_Comm comm, const WorkloadSpec& spec, const std::filesystem::path& directory,
-                                  int rounds) {
-  Workload workload(spec, rank_in(comm), size_of(comm));
-  CheckpointManager manager(comm, workload.checkpoint(), directory, {.max_to_keep = 1, .recycle = false});
-  std::uint64_t number = 0;
-  return medians(
-      comm, {{"save", [&] { manager.save(++number); }}, {"restore", [&] { manager.restore(manager.latest()->path); }}},
-      rounds);
-}
-
-/// A program that starts again: it opens the directory, restores, and saves for the first time. Then later saves, and
-/// restores. Every save is durable and makes a new file.
-std::vector<double> measure_restart(MPI_Comm comm, const WorkloadSpec& spec, const std::filesystem::path& directory,
-                                    int rounds) {
+                                  int rounds, bool starts_again = false) {
   Workload workload(spec, rank_in(comm), size_of(comm));
   std::optional<CheckpointManager> manager;
   const auto open = [&] {
@@ -271,18 +261,17 @@ std::vector<double> measure_restart(MPI_Comm comm, const WorkloadSpec& spec, con
   };
   const auto start = [&] { static_cast<void>(manager->restore_or_initialize()); };
   const auto save = [&] { manager->save(); };
+  const auto open_and_start = [&] {
+    open();
+    start();
+  };
   open();
   save();
-  return medians(comm,
-                 {{"start", start, open},
-                  {"first save", save,
-                   [&] {
-                     open();
-                     start();
-                   }},
-                  {"save", save},
-                  {"restore", [&] { manager->restore(manager->latest()->path); }}},
-                 rounds);
+  std::vector<Candidate> candidates{{"save", save}, {"restore", [&] { manager->restore(manager->latest()->path); }}};
+  if (starts_again) {
+    candidates.insert(candidates.begin(), {{"start", start, open}, {"first save", save, open_and_start}});
+  }
+  return medians(comm, candidates, rounds);
 }
 
 Curve over_ranks(const ScaleOptions& options) {
@@ -310,7 +299,7 @@ Curve over_variables(const ScaleOptions& options) {
     const Scratch scratch(options.common.directory);
     const WorkloadSpec spec{.large_mib = 1, .small_count = count, .small_bytes = options.small_bytes};
     curve.points.push_back({static_cast<double>(count),
-                            measure_restart(MPI_COMM_WORLD, spec, scratch.path() / "run", options.common.rounds)});
+                            measure_state(MPI_COMM_WORLD, spec, scratch.path() / "run", options.common.rounds, true)});
   }
   return curve;
 }
