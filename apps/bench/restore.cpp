@@ -44,9 +44,9 @@ std::uint64_t raw_offset(Workload& workload, const fs::path& file) {
 /// the disk.
 void add_raw(std::vector<RestorePath>& paths, Workload& workload, const fs::path& file) {
   const std::uint64_t offset = raw_offset(workload, file);
-  for (const auto& [method, name] : {std::pair{RawRead::buffered, "pread"}, std::pair{RawRead::mapped, "mmap"},
-                                     std::pair{RawRead::direct_threads, "O_DIRECT, 4 threads"}}) {
-    if (method != RawRead::direct_threads || is_available(RawMethod::direct_threads, file.parent_path())) {
+  for (const auto& [method, name] : {std::pair{RawMethod::buffered, "pread"}, std::pair{RawMethod::mapped, "mmap"},
+                                     std::pair{RawMethod::direct_threads, "O_DIRECT, 4 threads"}}) {
+    if (is_available(method, file.parent_path())) {
       paths.push_back({{fmt::format("raw, the same file, {}", name),
                         [&workload, file, offset, how = method] {
                           RawFile(file, open_flags(how)).read(workload.limit_bytes(), offset, how);
@@ -100,7 +100,7 @@ std::string last_pass(const fs::path& events) {
 std::uint64_t wrong_raw_bytes(Workload& workload, const fs::path& file) {
   const std::span<const std::byte> read = workload.limit_bytes();
   std::vector<std::byte> expected(read.size());
-  RawFile(file, O_RDONLY).read(expected, raw_offset(workload, file), RawRead::buffered);
+  RawFile(file, O_RDONLY).read(expected, raw_offset(workload, file), RawMethod::buffered);
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < read.size(); ++i) {
     wrong += std::uint64_t{read[i] != expected[i]};

@@ -35,17 +35,11 @@ void replace_all(std::string& text, std::string_view old, std::string_view by) {
 /// What is between the quotes of a label. Bytes that are not UTF-8 are replaced.
 std::string label_text(const std::string& value) {
   const std::string quoted = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string escaped;
-  for (const char c : Json::parse(quoted).get<std::string>()) {
-    if (c == '\n') {
-      escaped += "\\n";
-    } else if (c == '\\' || c == '"') {
-      escaped += {'\\', c};
-    } else {
-      escaped += c;
-    }
+  std::string text = Json::parse(quoted).get<std::string>();
+  for (const auto& [character, escape] : {std::pair{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}}) {
+    replace_all(text, character, escape);
   }
-  return escaped;
+  return text;
 }
 
 /// One number of one run.

@@ -47,13 +47,6 @@ bool matters(const std::string& name) {
   return kNames.contains(name);
 }
 
-std::string clock_time() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  return fmt::format("{:%H:%M:%S}", parts);
-}
-
 /// One write, so that the lines of the ranks do not get in between; none if it could block, since a stopped terminal or
 /// a reader that does not read must not keep the supervisor from its signals.
 void write_if_possible(const std::string& text) {
@@ -94,7 +87,8 @@ class RunOutput {
       }
       write_if_possible(line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
     } else {
-      write_if_possible(fmt::format("[reprieve {}] {}\n", clock_time(), printable(first_line(event.text))));
+      write_if_possible(fmt::format("[reprieve {:%H:%M:%S}] {}\n", fmt::localtime(std::time(nullptr)),
+                                    printable(first_line(event.text))));
     }
   }
 
