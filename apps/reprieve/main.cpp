@@ -50,8 +50,6 @@ Every subcommand has a --help with more examples, and --json for scripts.
 Exit codes: 0 all is well, 1 a check has failed: corrupt (verify), different (diff), not safe (drill, doctor, advise),
 )";
 
-constexpr const char* kCodesOfRun = "\n`run` has other codes, see its --help.";
-
 /// Takes what stands behind `--` off the command line of a subcommand that runs a program. CLI11 would change it: it
 /// reads "[a,b]" as two words.
 std::vector<std::string> take_program(int& argc, char** argv) {
@@ -126,7 +124,7 @@ int parse_and_run(int argc, char** argv) {
   const std::string version = to_text(reprieve::core::built_details());
   app.set_version_flag("--version", version.substr(0, version.size() - 1));  // CLI11 ends the line
   app.require_subcommand(1);
-  app.footer(std::string(kFooter) + kOtherExitCodes + kCodesOfRun);
+  app.footer(std::string(kFooter) + kOtherExitCodes + "\n`run` has other codes, see its --help.");
   int exit_code = kGood;
   const std::vector<std::string> program = take_program(argc, argv);
   for (const auto add : {status_command::add,       log_command::add,          request_command::add,

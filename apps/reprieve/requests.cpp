@@ -164,17 +164,15 @@ int ask(const Options& options, const Request& request) {
   return answer.is_good ? kGood : kBad;
 }
 
-int run_stop(const Options& options) {
-  return ask(options, {core::kPreemptFile, "save, and to leave with its restart code", true});
-}
-
-int run_save(const Options& options) { return ask(options, {core::kSaveFile, "save, and to continue", false}); }
-
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "save", "Ask a run for a checkpoint", kSaveFooter, define, run_save);
-  add_command<Options>(tool, "stop", "Ask a run to save and to leave", kStopFooter, define, run_stop);
+  add_command<Options>(tool, "save", "Ask a run for a checkpoint", kSaveFooter, define, [](const Options& options) {
+    return ask(options, {core::kSaveFile, "save, and to continue", false});
+  });
+  add_command<Options>(tool, "stop", "Ask a run to save and to leave", kStopFooter, define, [](const Options& options) {
+    return ask(options, {core::kPreemptFile, "save, and to leave with its restart code", true});
+  });
 }
 
 }  // namespace reprieve::tool::request_command
