@@ -176,6 +176,7 @@ manager::DirectoryLock lock_for_a_moment(const fs::path& directory) {
 
 std::unique_ptr<manager::DirectoryLock> lock_if_free(const fs::path& directory) {
   try {
+    // NOLINTNEXTLINE(modernize-make-unique): it cannot be moved, and is made in place so
     return std::unique_ptr<manager::DirectoryLock>(new manager::DirectoryLock(lock_for_a_moment(directory)));
   } catch (const StorageError& error) {
     if (error.code() == ErrorCode::locked) {

@@ -138,10 +138,8 @@ std::string report_page(const Json& reports, TimePoint now) {
 }
 
 std::string metrics_text(const std::vector<RunReport>& reports, MetricsFormat format, TimePoint now) {
-  std::vector<std::vector<Metric>> runs;
-  for (const RunReport& report : reports) {
-    runs.push_back(metrics_of(report, now));
-  }
+  std::vector<std::vector<Metric>> runs(reports.size());
+  std::ranges::transform(reports, runs.begin(), [&](const RunReport& report) { return metrics_of(report, now); });
   std::string text;
   for (std::size_t i = 0; !runs.empty() && i < runs.front().size(); ++i) {
     const Metric& metric = runs.front()[i];
