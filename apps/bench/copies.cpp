@@ -22,15 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of `background`, and of `local`.
 struct CopyOptions {
   std::vector<double> sizes_mib{64, 512};
   double loop_s = 0.3;
-  CommonOptions common;
-};
-struct LocalOptions : CopyOptions {
   fs::path local = "/dev/shm";
   bool partner = false;
+  CommonOptions common;
 };
 
 constexpr const char* kMemcpy = "memcpy of the state";
@@ -45,29 +42,7 @@ class Copying {
         copy_(workload.bytes().size()),
         iterations_(work_.iterations(loop_s)) {}
 
- protected:
-  Candidate memcpy_of_state(const std::function<void()>& prepare) {
-    return {kMemcpy, [this] { std::memcpy(copy_.data(), workload_.bytes().data(), copy_.size()); }, prepare};
-  }
-  Candidate loop(const std::string& name, const std::function<void()>& prepare, const std::string& reference = "") {
-    return {name, [this] { Work::run(iterations_); }, prepare, reference};
-  }
-
-  Workload& workload_;
-  CheckpointManager manager_;
-  std::vector<std::byte> copy_;
-  Work work_;
-  std::uint64_t iterations_;
-  std::uint64_t number_ = 0;
-};
-
-/// Saves in the background.
-class BackgroundSaving : private Copying {
- public:
-  BackgroundSaving(Workload& workload, const fs::path& directory, double loop_s)
-      : Copying(workload, directory, {.max_to_keep = 1}, loop_s) {}
-
-  [[nodiscard]] std::vector<Candidate> candidates() {
+  [[nodiscard]] std::vector<Candidate> saves_in_background() {
     const auto finish = [this] { manager_.finish_background_save(); };
     const auto begin = [this] {
       CheckpointManager::SaveRequest request;
@@ -92,18 +67,8 @@ class BackgroundSaving : private Copying {
             loop(kLoop, finish),
             loop("the same loop while a save is written", begin, kLoop)};
   }
-};
 
-/// What a node-local copy costs the program that takes it.
-class LocalCopying : private Copying {
- public:
-  LocalCopying(Workload& workload, const fs::path& directory, const LocalOptions& options)
-      : Copying(workload, directory,
-                {.max_to_keep = 1, .local_directory = options.local.string(), .local_partner = options.partner},
-                options.loop_s),
-        partner_(options.partner) {}
-
-  [[nodiscard]] std::vector<Candidate> candidates() {
+  [[nodiscard]] std::vector<Candidate> local_copies(bool with_partner) {
     const auto complete = [this] {
       if (manager_.impl().local) {
         manager_.impl().local->wait();
@@ -123,7 +88,7 @@ class LocalCopying : private Copying {
                                {"a checkpoint", [this] { manager_.save(++number_); }, complete_then_change, kMemcpy},
                                loop(kLoop, complete),
                                loop(completed, complete_then_copy, kLoop)};
-    if (partner_) {
+    if (with_partner) {
       all.push_back(
           {"the same loop while it goes to a partner", [this] { work_in_steps(); }, complete_then_copy, completed});
     }
@@ -131,6 +96,13 @@ class LocalCopying : private Copying {
   }
 
  private:
+  Candidate memcpy_of_state(const std::function<void()>& prepare) {
+    return {kMemcpy, [this] { std::memcpy(copy_.data(), workload_.bytes().data(), copy_.size()); }, prepare};
+  }
+  Candidate loop(const std::string& name, const std::function<void()>& prepare, const std::string& reference = "") {
+    return {name, [this] { Work::run(iterations_); }, prepare, reference};
+  }
+
   void copy() {
     if (!manager_.local_copy(++number_)) {
       throw std::runtime_error("no node-local copy was taken: there is no room for it");
@@ -149,13 +121,18 @@ class LocalCopying : private Copying {
     }
   }
 
-  bool partner_;
+  Workload& workload_;
+  CheckpointManager manager_;
+  std::vector<std::byte> copy_;
+  Work work_;
+  std::uint64_t iterations_;
+  std::uint64_t number_ = 0;
 };
 
 /// What a start costs after a crash.
 class LocalRestoring {
  public:
-  LocalRestoring(Workload& workload, const fs::path& directory, const LocalOptions& options)
+  LocalRestoring(Workload& workload, const fs::path& directory, const CopyOptions& options)
       : workload_(workload), directory_(directory), options_(options) {
     leave_a_local_copy();
     CheckpointManager manager(MPI_COMM_WORLD, workload.checkpoint(), directory_ / "far", {});
@@ -229,72 +206,72 @@ class LocalRestoring {
 
   Workload& workload_;
   fs::path directory_;
-  const LocalOptions& options_;
+  const CopyOptions& options_;
   std::unique_ptr<CheckpointManager> manager_;
 };
 
-void run(const LocalOptions& options, bool json) {
-  Report report("local", json);
+/// Calls @p measure with an experiment, a state and a directory of its own for each size.
+template <class Measure>
+void measure_sizes(const CopyOptions& options, const std::string& title, Report& report, const Measure& measure) {
   for (const double mib : options.sizes_mib) {
     const Scratch scratch(options.common.directory);
     const WorkloadSpec spec{.large_mib = mib};
     Workload workload(spec, rank_in(MPI_COMM_WORLD), size_of(MPI_COMM_WORLD));
-    Experiment experiment(MPI_COMM_WORLD, "Node-local copies: " + spec.name());
-    {
-      LocalCopying copying(workload, scratch.path() / "copying", options);
-      experiment.measure(copying.candidates(), options.common.rounds);
-    }
-    workload.fill();
-    LocalRestoring restoring(workload, scratch.path(), options);
-    restoring.check();
-    experiment.measure(restoring.candidates(), options.common.rounds);
-    restoring.remove_local_copy();
+    Experiment experiment(MPI_COMM_WORLD, title + spec.name());
+    measure(experiment, workload, scratch.path());
     experiment.add_to(report);
   }
-  report.finish();
 }
 
-void run(const CopyOptions& options, bool json) {
-  Report report("background", json);
-  for (const double mib : options.sizes_mib) {
-    const Scratch scratch(options.common.directory);
-    const WorkloadSpec spec{.large_mib = mib};
-    Workload workload(spec, rank_in(MPI_COMM_WORLD), size_of(MPI_COMM_WORLD));
-    BackgroundSaving saving(workload, scratch.path() / "run", options.loop_s);
-    Experiment experiment(MPI_COMM_WORLD, "Saves in the background: " + spec.name());
-    experiment.measure(saving.candidates(), options.common.rounds);
-    experiment.add_to(report);
-  }
-  report.finish();
+void run_local(const CopyOptions& options, Report& report) {
+  measure_sizes(options, "Node-local copies: ", report,
+                [&](Experiment& experiment, Workload& workload, const fs::path& directory) {
+                  {
+                    const ManagerOptions manager{
+                        .max_to_keep = 1, .local_directory = options.local.string(), .local_partner = options.partner};
+                    Copying copying(workload, directory / "copying", manager, options.loop_s);
+                    experiment.measure(copying.local_copies(options.partner), options.common.rounds);
+                  }
+                  workload.fill();
+                  LocalRestoring restoring(workload, directory, options);
+                  restoring.check();
+                  experiment.measure(restoring.candidates(), options.common.rounds);
+                  restoring.remove_local_copy();
+                });
+}
+
+void run_background(const CopyOptions& options, Report& report) {
+  measure_sizes(options, "Saves in the background: ", report,
+                [&](Experiment& experiment, Workload& workload, const fs::path& directory) {
+                  Copying copying(workload, directory / "run", {.max_to_keep = 1}, options.loop_s);
+                  experiment.measure(copying.saves_in_background(), options.common.rounds);
+                });
 }
 
 void add_options(CLI::App& command, CopyOptions& options) {
   add_sizes(command, options.sizes_mib);
   command.add_option("--loop-seconds", options.loop_s, "Length of the loop of work")->capture_default_str();
-  add_options(command, options.common);
 }
 
 }  // namespace
 
 void add_local_command(CLI::App& app, const bool& json) {
-  auto options = std::make_shared<LocalOptions>();
-  CLI::App* command =
-      app.add_subcommand("local", "For how long a node-local copy stops the program, and what a start from one takes");
-  add_options(*command, static_cast<CopyOptions&>(*options));
+  const auto [command, options] = add_command<CopyOptions>(
+      app, json, "local", "For how long a node-local copy stops the program, and what a start from one takes",
+      run_local);
+  add_options(*command, *options);
   command->add_flag(
       "--partner", options->partner,
       "Keep each part on another host too, and measure a loop while it goes there; needs ranks on several "
       "hosts");
   command->add_option("--local", options->local, "Where the node-local copies lie")->capture_default_str();
-  command->callback([options, &json] { run(*options, json); });
 }
 
 void add_background_command(CLI::App& app, const bool& json) {
-  auto options = std::make_shared<CopyOptions>();
-  CLI::App* command = app.add_subcommand(
-      "background", "For how long a save in the background stops the program, and how much it slows it down");
+  const auto [command, options] = add_command<CopyOptions>(
+      app, json, "background", "For how long a save in the background stops the program, and how much it slows it down",
+      run_background);
   add_options(*command, *options);
-  command->callback([options, &json] { run(*options, json); });
 }
 
 }  // namespace reprieve::bench

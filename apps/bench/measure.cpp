@@ -3,18 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 #include <limits>
 #include <optional>
-#include <stdexcept>
 #include <thread>
 
 #include "cluster/communicator.hpp"
@@ -135,6 +131,12 @@ void Report::record(nlohmann::json record) {
   records_.push_back(std::move(record));
 }
 
+void Report::remark(const std::string& text) const {
+  if (!json_ && rank_in(MPI_COMM_WORLD) == 0) {
+    fmt::print("{}\n", text);
+  }
+}
+
 void Report::finish() const {
   if (json_ && rank_in(MPI_COMM_WORLD) == 0) {
     fmt::print("{}\n", records_.dump(2));
@@ -156,14 +158,9 @@ std::uint64_t memory_status(const std::string& key) {
   return 0;
 }
 
-/// How a cost grows: exponents over the whole curve, and from its last but one point to its last.
-struct Growth {
-  double fitted = 0;
-  double at_the_end = 0;
-};
-
-/// Nothing where there is no power law: a cost of 0, or a single point.
-std::optional<Growth> growth_of(const Curve& curve, std::size_t cost) {
+/// How a cost grows: exponents over the whole curve, and from its last but one point to its last. Nothing where there
+/// is no power law: a cost of 0, or a single point.
+std::optional<std::pair<double, double>> growth_of(const Curve& curve, std::size_t cost) {
   std::vector<double> sizes;
   std::vector<double> values;
   for (const Point& point : curve.points) {
@@ -174,7 +171,7 @@ std::optional<Growth> growth_of(const Curve& curve, std::size_t cost) {
   if (sizes.size() < 2 || std::ranges::any_of(values, [](double value) { return value <= 0; })) {
     return std::nullopt;
   }
-  return Growth{fitted_exponent(sizes, values), fitted_exponent(last_two(sizes), last_two(values))};
+  return std::pair(fitted_exponent(sizes, values), fitted_exponent(last_two(sizes), last_two(values)));
 }
 
 std::string text_of(const Cost& cost, double value) {
@@ -302,11 +299,11 @@ void Curve::add_to(Report& report, const nlohmann::json& facts) const {
       record["points"].push_back({{"x", point.x}, {costs[cost].is_bytes ? "bytes" : "median_s", point.values[cost]}});
     }
     const auto growth = growth_of(*this, cost);
-    fitted.push_back(growth ? fmt::format("{:.2f}", growth->fitted) : "-");
-    at_the_end.push_back(growth ? fmt::format("{:.2f}", growth->at_the_end) : "-");
+    fitted.push_back(growth ? fmt::format("{:.2f}", growth->first) : "-");
+    at_the_end.push_back(growth ? fmt::format("{:.2f}", growth->second) : "-");
     if (growth) {
-      record["exponent"] = growth->fitted;
-      record["exponent_of_last_two"] = growth->at_the_end;
+      record["exponent"] = growth->first;
+      record["exponent_of_last_two"] = growth->second;
     }
     report.record(std::move(record));
   }

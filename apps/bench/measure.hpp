@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -23,17 +24,12 @@ namespace reprieve::bench {
 
 // The subcommands. They run when the command line is parsed. Collective over MPI_COMM_WORLD.
 
-/// What a step boundary costs, and how soon a signal is acted on. @param json  whether to print JSON; read when it runs
+/// @param json  whether to print JSON; read when a benchmark runs
 void add_step_command(CLI::App& app, const bool& json);
-/// How soon a state is durable, by every path.
 void add_save_command(CLI::App& app, const bool& json);
-/// What a save in the background costs the program.
 void add_background_command(CLI::App& app, const bool& json);
-/// What a node-local copy costs the program, and a start from one.
 void add_local_command(CLI::App& app, const bool& json);
-/// How fast a state is read back, from the page cache and from the disk.
 void add_restore_command(CLI::App& app, const bool& json);
-/// How costs grow, also for numbers of ranks that are not there.
 void add_scale_command(CLI::App& app, const bool& json);
 
 // What benchmarks ask of MPI.
@@ -159,6 +155,8 @@ class Report {
   /// A table with a title, which is printed at once. The first column names the rows, the others are figures.
   void table(const std::string& title, const Row& columns, const std::vector<Row>& rows) const;
   void record(nlohmann::json record);
+  /// A remark for people.
+  void remark(const std::string& text) const;
   /// Prints all records if JSON is wanted.
   void finish() const;
 
@@ -167,6 +165,21 @@ class Report {
   bool json_;
   nlohmann::json records_ = nlohmann::json::array();
 };
+
+/// Adds the subcommand @p name, which calls @p run with its options; their `common` ones are added here.
+template <class Options>
+std::pair<CLI::App*, std::shared_ptr<Options>> add_command(CLI::App& app, const bool& json, const char* name,
+                                                           const char* meaning, void (*run)(const Options&, Report&)) {
+  auto options = std::make_shared<Options>();
+  CLI::App* const command = app.add_subcommand(name, meaning);
+  add_options(*command, options->common);
+  command->callback([name, run, options, &json] {
+    Report report(name, json);
+    run(*options, report);
+    report.finish();
+  });
+  return {command, options};
+}
 
 /// One way to do what is measured. Both functions are called by all ranks of the communicator.
 struct Candidate {

@@ -147,17 +147,11 @@ bool goes_past_cache(RawMethod method) { return method == RawMethod::direct_thre
 
 int open_flags(RawMethod method) { return goes_past_cache(method) ? O_RDWR | O_DIRECT : O_RDWR; }
 
-int open_flags(RawRead method) { return method == RawRead::direct_threads ? O_RDONLY | O_DIRECT : O_RDONLY; }
-
 bool is_available(RawMethod method, const std::filesystem::path& directory) {
   if (method == RawMethod::uncached) {
     return uncached_works(directory);
   }
   return !goes_past_cache(method) || temporary_file(directory, O_DIRECT).is_open();
-}
-
-bool is_available(RawRead method, const std::filesystem::path& directory) {
-  return method != RawRead::direct_threads || is_available(RawMethod::direct_threads, directory);
 }
 
 RawFile::RawFile(std::filesystem::path path, int flags)
@@ -184,17 +178,16 @@ void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset, RawM
   });
 }
 
-void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset, RawRead method) const {
-  switch (method) {
-    case RawRead::buffered:
-      return read_buffered(bytes, offset);
-    case RawRead::mapped:
-      return read_mapped(bytes, offset);
-    case RawRead::direct_threads:
-      return by_threads(bytes.size(), "read", [&](std::size_t begin, std::size_t size) {
-        return ::pread(descriptor_.get(), &bytes[begin], size, at(offset + begin));
-      });
+void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset, RawMethod method) const {
+  if (method == RawMethod::mapped) {
+    return read_mapped(bytes, offset);
   }
+  if (!goes_past_cache(method)) {
+    return read_buffered(bytes, offset);
+  }
+  by_threads(bytes.size(), "read", [&](std::size_t begin, std::size_t size) {
+    return ::pread(descriptor_.get(), &bytes[begin], size, at(offset + begin));
+  });
 }
 
 void RawFile::write_buffered(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const {
@@ -279,7 +272,7 @@ void read_into_cache(const std::filesystem::path& file) {
   const RawFile opened(file, O_RDONLY);
   for (std::uint64_t offset = 0, size = std::filesystem::file_size(file); offset < size; offset += kChunk) {
     const auto part = std::min<std::uint64_t>(kChunk, size - offset);
-    opened.read(std::span(bytes).first(static_cast<std::size_t>(part)), offset, RawRead::buffered);
+    opened.read(std::span(bytes).first(static_cast<std::size_t>(part)), offset, RawMethod::buffered);
   }
 }
 

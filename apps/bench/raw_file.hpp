@@ -16,16 +16,13 @@
 
 namespace reprieve::bench {
 
-/// Ways to write. The first three go through the page cache: until fsync, with the writing begun after each piece
-/// (sync_file_range), or leaving nothing there (RWF_DONTCACHE of Linux 6.14).
-enum class RawMethod { buffered, started, uncached, direct_threads };
-
-/// Ways to read; `mapped` copies from a mapping of the file.
-enum class RawRead { buffered, mapped, direct_threads };
+/// All but the last go through the page cache. To write: until fsync, with the writing begun after each piece
+/// (sync_file_range), or leaving nothing there (RWF_DONTCACHE of Linux 6.14). To read: `mapped` copies from a mapping
+/// of the file.
+enum class RawMethod { buffered, started, uncached, mapped, direct_threads };
 
 /// False if this kernel or this file system cannot do it.
 [[nodiscard]] bool is_available(RawMethod method, const std::filesystem::path& directory);
-[[nodiscard]] bool is_available(RawRead method, const std::filesystem::path& directory);
 
 /// An open file. Every failure is a std::system_error with the path.
 class RawFile {
@@ -37,7 +34,7 @@ class RawFile {
   /// Offset, size and memory are multiples of the page size unless the method goes through the page cache.
   void write(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const;
   /// The same, and also if the method is `mapped`.
-  void read(std::span<std::byte> bytes, std::uint64_t offset, RawRead method) const;
+  void read(std::span<std::byte> bytes, std::uint64_t offset, RawMethod method) const;
   void sync() const;
 
  private:
@@ -59,7 +56,6 @@ class RawFile {
 
 /// The flags with which a file is opened for a method, besides O_CREAT and the like.
 [[nodiscard]] int open_flags(RawMethod method);
-[[nodiscard]] int open_flags(RawRead method);
 
 /// Makes the file durable and removes its pages from the page cache.
 void drop_from_cache(const std::filesystem::path& file);

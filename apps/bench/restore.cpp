@@ -44,8 +44,8 @@ std::uint64_t raw_offset(Workload& workload, const fs::path& file) {
 /// the disk.
 void add_raw(std::vector<RestorePath>& paths, Workload& workload, const fs::path& file) {
   const std::uint64_t offset = raw_offset(workload, file);
-  for (const auto& [method, name] : {std::pair{RawRead::buffered, "pread"}, std::pair{RawRead::mapped, "mmap"},
-                                     std::pair{RawRead::direct_threads, "O_DIRECT, 4 threads"}}) {
+  for (const auto& [method, name] : {std::pair{RawMethod::buffered, "pread"}, std::pair{RawMethod::mapped, "mmap"},
+                                     std::pair{RawMethod::direct_threads, "O_DIRECT, 4 threads"}}) {
     if (is_available(method, file.parent_path())) {
       paths.push_back({{fmt::format("raw, the same file, {}", name),
                         [&workload, file, offset, how = method] {
@@ -100,7 +100,7 @@ std::string last_pass(const fs::path& events) {
 std::uint64_t wrong_raw_bytes(Workload& workload, const fs::path& file) {
   const std::span<const std::byte> read = workload.limit_bytes();
   std::vector<std::byte> expected(read.size());
-  RawFile(file, O_RDONLY).read(expected, raw_offset(workload, file), RawRead::buffered);
+  RawFile(file, O_RDONLY).read(expected, raw_offset(workload, file), RawMethod::buffered);
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < read.size(); ++i) {
     wrong += std::uint64_t{read[i] != expected[i]};
@@ -175,11 +175,11 @@ void measure_restores(MPI_Comm comm, Workload& workload, const fs::path& directo
   }
 }
 
-void run(RestoreOptions options, bool json) {
+void run(const RestoreOptions& asked, Report& report) {
+  RestoreOptions options = asked;
   const int size = size_of(MPI_COMM_WORLD);
   options.saved_by = options.saved_by > 0 ? options.saved_by : size;
   options.ranks = options.ranks > 0 ? options.ranks : size;
-  Report report("restore", json);
   for (const WorkloadSpec& spec : states(options.states)) {
     if (options.saved_by != options.ranks && !spec.is_one_large_array()) {
       continue;
@@ -198,21 +198,17 @@ void run(RestoreOptions options, bool json) {
           report);
     });
   }
-  report.finish();
 }
 
 }  // namespace
 
 void add_restore_command(CLI::App& app, const bool& json) {
-  auto options = std::make_shared<RestoreOptions>();
-  CLI::App* command = app.add_subcommand(
-      "restore", "Time to restore a state from the page cache and from the disk, against plain reads");
+  const auto [command, options] = add_command<RestoreOptions>(
+      app, json, "restore", "Time to restore a state from the page cache and from the disk, against plain reads", run);
   add_options(*command, options->states);
   command->add_option("--saved-by", options->saved_by, "Number of ranks that save (default: all)");
   command->add_option("--ranks", options->ranks, "Number of ranks that restore (default: all)");
   command->add_option("--only", options->only, "Paths with one of these texts in their name");
-  add_options(*command, options->common);
-  command->callback([options, &json] { run(*options, json); });
 }
 
 }  // namespace reprieve::bench

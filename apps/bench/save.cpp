@@ -161,8 +161,7 @@ struct SaveOptions {
   CommonOptions common;
 };
 
-void run(const SaveOptions& options, bool json) {
-  Report report("save", json);
+void run(const SaveOptions& options, Report& report) {
   for (const WorkloadSpec& spec : states(options.states)) {
     Workload workload(spec, rank_in(MPI_COMM_WORLD), size_of(MPI_COMM_WORLD));
     Experiment experiment(MPI_COMM_WORLD, "Until durable: " + spec.name(), workload.total_bytes());
@@ -175,15 +174,13 @@ void run(const SaveOptions& options, bool json) {
     }
     experiment.add_to(report);
   }
-  report.finish();
 }
 
 }  // namespace
 
 void add_save_command(CLI::App& app, const bool& json) {
-  auto options = std::make_shared<SaveOptions>();
-  CLI::App* command =
-      app.add_subcommand("save", "Time until a state is durable, by every path, against the raw limit of the disk");
+  const auto [command, options] = add_command<SaveOptions>(
+      app, json, "save", "Time until a state is durable, by every path, against the raw limit of the disk", run);
   add_options(*command, options->states);
   command->add_option("--only", options->only, "Paths with one of these texts in their name");
   command
@@ -193,8 +190,6 @@ void add_save_command(CLI::App& app, const bool& json) {
                    "disk decides how fast it is written over, for as long as it is there")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  add_options(*command, options->common);
-  command->callback([options, &json] { run(*options, json); });
 }
 
 }  // namespace reprieve::bench

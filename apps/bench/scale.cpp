@@ -249,20 +249,10 @@ double measure_check(MPI_Comm comm, int rounds) {
 }
 
 /// Saves and restores of one state; every save is durable and makes a new file.
+/// @param starts_again  before that, a program that starts again: it opens the directory, restores, and saves for the
+/// first time
 std::vector<double> measure_state(MPI_Comm comm, const WorkloadSpec& spec, const std::filesystem::path& directory,
-                                  int rounds) {
-  Workload workload(spec, rank_in(comm), size_of(comm));
-  CheckpointManager manager(comm, workload.checkpoint(), directory, {.max_to_keep = 1, .recycle = false});
-  std::uint64_t number = 0;
-  return medians(
-      comm, {{"save", [&] { manager.save(++number); }}, {"restore", [&] { manager.restore(manager.latest()->path); }}},
-      rounds);
-}
-
-/// A program that starts again: it opens the directory, restores, and saves for the first time. Then later saves, and
-/// restores. Every save is durable and makes a new file.
-std::vector<double> measure_restart(MPI_Comm comm, const WorkloadSpec& spec, const std::filesystem::path& directory,
-                                    int rounds) {
+                                  int rounds, bool starts_again = false) {
   Workload workload(spec, rank_in(comm), size_of(comm));
   std::optional<CheckpointManager> manager;
   const auto open = [&] {
@@ -271,18 +261,17 @@ std::vector<double> measure_restart(MPI_Comm comm, const WorkloadSpec& spec, con
   };
   const auto start = [&] { static_cast<void>(manager->restore_or_initialize()); };
   const auto save = [&] { manager->save(); };
+  const auto open_and_start = [&] {
+    open();
+    start();
+  };
   open();
   save();
-  return medians(comm,
-                 {{"start", start, open},
-                  {"first save", save,
-                   [&] {
-                     open();
-                     start();
-                   }},
-                  {"save", save},
-                  {"restore", [&] { manager->restore(manager->latest()->path); }}},
-                 rounds);
+  std::vector<Candidate> candidates{{"save", save}, {"restore", [&] { manager->restore(manager->latest()->path); }}};
+  if (starts_again) {
+    candidates.insert(candidates.begin(), {{"start", start, open}, {"first save", save, open_and_start}});
+  }
+  return medians(comm, candidates, rounds);
 }
 
 Curve over_ranks(const ScaleOptions& options) {
@@ -310,7 +299,7 @@ Curve over_variables(const ScaleOptions& options) {
     const Scratch scratch(options.common.directory);
     const WorkloadSpec spec{.large_mib = 1, .small_count = count, .small_bytes = options.small_bytes};
     curve.points.push_back({static_cast<double>(count),
-                            measure_restart(MPI_COMM_WORLD, spec, scratch.path() / "run", options.common.rounds)});
+                            measure_state(MPI_COMM_WORLD, spec, scratch.path() / "run", options.common.rounds, true)});
   }
   return curve;
 }
@@ -335,14 +324,12 @@ std::vector<int> powers_of_two_up_to(int size) {
   return ranks;
 }
 
-void run(ScaleOptions options, bool json) {
-  const bool is_chief = rank_in(MPI_COMM_WORLD) == 0;
-  Report report("scale", json);
+void run(const ScaleOptions& asked, Report& report) {
+  ScaleOptions options = asked;
   if (!options.pretended.empty()) {
-    if (is_chief) {
+    if (rank_in(MPI_COMM_WORLD) == 0) {
       run_pretended(options.pretended, options.variables, report);
     }
-    report.finish();
     return;
   }
   const int size = size_of(MPI_COMM_WORLD);
@@ -350,22 +337,21 @@ void run(ScaleOptions options, bool json) {
     options.ranks = powers_of_two_up_to(size);
   }
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (is_chief && !json && size > cores) {
-    fmt::print("{} ranks; this machine has {} cores: ranks beyond its cores wait for each other's turns.\n", size,
-               cores);
+  if (size > cores) {
+    report.remark(fmt::format(
+        "{} ranks; this machine has {} cores: ranks beyond its cores wait for each other's turns.", size, cores));
   }
   for (const auto& measure : {over_ranks, over_variables, over_bytes}) {
     measure(options).add_to(report);
   }
-  report.finish();
 }
 
 }  // namespace
 
 void add_scale_command(CLI::App& app, const bool& json) {
-  auto options = std::make_shared<ScaleOptions>();
-  CLI::App* command = app.add_subcommand(
-      "scale", "How checks, saves and restores grow with the number of ranks, of variables and of bytes");
+  const auto [command, options] = add_command<ScaleOptions>(
+      app, json, "scale", "How checks, saves and restores grow with the number of ranks, of variables and of bytes",
+      run);
   command->add_option("--ranks", options->ranks, "Numbers of ranks (default: 1, 2, 4, ... and all)");
   command->add_option("--variables", options->variables, "Numbers of small variables")->capture_default_str();
   command->add_option(
@@ -373,8 +359,6 @@ void add_scale_command(CLI::App& app, const bool& json) {
       "Numbers of ranks that are made up: what rank 0 and another rank compute, without messages and data");
   command->add_option("--small-bytes", options->small_bytes, "Their size, in bytes a rank")->capture_default_str();
   add_sizes(*command, options->sizes_mib);
-  add_options(*command, options->common);
-  command->callback([options, &json] { run(*options, json); });
 }
 
 }  // namespace reprieve::bench

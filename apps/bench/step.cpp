@@ -104,13 +104,62 @@ class HandlerLoop {
 
   /// Seconds in the step boundaries alone: each is timed on its own, since the noise of the work would hide its cost,
   /// less the time to read the clock.
-  double boundaries(std::uint64_t steps, std::uint64_t iterations, Ranks ranks);
+  double boundaries(std::uint64_t steps, std::uint64_t iterations, Ranks ranks) {
+    double sum = 0;
+    const auto step = [&] {
+      const auto before = Clock::now();
+      handler_->run([&] {
+        sum += seconds_between(before, Clock::now());
+        Work::run(iterations);
+        if (ranks == Ranks::meet_in_each_step) {
+          meet(MPI_COMM_WORLD);
+        }
+      });
+    };
+    begin_steadily(steps, step);
+    sum = 0;
+    time_loop(steps, step);
+    return slowest(sum - static_cast<double>(steps) * seconds_per_reading());
+  }
 
   /// Seconds of a whole loop whose ranks never meet, without a clock in it: steps and boundaries.
-  double whole(std::uint64_t steps, std::uint64_t iterations);
+  double whole(std::uint64_t steps, std::uint64_t iterations) {
+    const auto step = [&] { handler_->run([iterations] { Work::run(iterations); }); };
+    begin_steadily(steps, step);
+    return time_loop(steps, step);
+  }
 
   /// Preempts the loop by a signal to the last rank, sent by another thread after @p delay_s. The same on every rank.
-  Reaction reaction(std::uint64_t iterations, double delay_s, Ranks ranks);
+  Reaction reaction(std::uint64_t iterations, double delay_s, Ranks ranks) {
+    const bool gets_signal = rank_in(MPI_COMM_WORLD) == size_of(MPI_COMM_WORLD) - 1;
+    save_began_.reset();
+    exited_ = false;
+    handler_->begin_phase();
+    meet(MPI_COMM_WORLD);
+    std::atomic<double> sent{0};
+    std::jthread sender;
+    if (gets_signal) {
+      sender = std::jthread([&sent, delay_s] {
+        std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
+        sent = seconds_of(Clock::now());
+        ::kill(::getpid(), SIGUSR1);  // a failure would show: the loop would not end
+      });
+    }
+    double end_of_step = 0;
+    while (!exited_) {
+      handler_->run([&] {
+        Work::run(iterations);
+        if (gets_signal && end_of_step == 0 && sent > 0) {
+          end_of_step = seconds_of(Clock::now());
+        }
+        if (ranks == Ranks::meet_in_each_step) {
+          meet(MPI_COMM_WORLD);
+        }
+      });
+    }
+    const double save_began = slowest(seconds_of(*save_began_));
+    return {save_began - slowest(sent), save_began - slowest(end_of_step)};
+  }
 
  private:
   /// What ran since the last boundary is no step of this loop, which must be in its steady state.
@@ -125,61 +174,6 @@ class HandlerLoop {
   bool exited_ = false;
   std::optional<PreemptionCheckpointHandler> handler_;
 };
-
-double HandlerLoop::boundaries(std::uint64_t steps, std::uint64_t iterations, Ranks ranks) {
-  double sum = 0;
-  const auto step = [&] {
-    const auto before = Clock::now();
-    handler_->run([&] {
-      sum += seconds_between(before, Clock::now());
-      Work::run(iterations);
-      if (ranks == Ranks::meet_in_each_step) {
-        meet(MPI_COMM_WORLD);
-      }
-    });
-  };
-  begin_steadily(steps, step);
-  sum = 0;
-  time_loop(steps, step);
-  return slowest(sum - static_cast<double>(steps) * seconds_per_reading());
-}
-
-double HandlerLoop::whole(std::uint64_t steps, std::uint64_t iterations) {
-  const auto step = [&] { handler_->run([iterations] { Work::run(iterations); }); };
-  begin_steadily(steps, step);
-  return time_loop(steps, step);
-}
-
-Reaction HandlerLoop::reaction(std::uint64_t iterations, double delay_s, Ranks ranks) {
-  const bool gets_signal = rank_in(MPI_COMM_WORLD) == size_of(MPI_COMM_WORLD) - 1;
-  save_began_.reset();
-  exited_ = false;
-  handler_->begin_phase();
-  meet(MPI_COMM_WORLD);
-  std::atomic<double> sent{0};
-  std::jthread sender;
-  if (gets_signal) {
-    sender = std::jthread([&sent, delay_s] {
-      std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
-      sent = seconds_of(Clock::now());
-      ::kill(::getpid(), SIGUSR1);  // a failure would show: the loop would not end
-    });
-  }
-  double end_of_step = 0;
-  while (!exited_) {
-    handler_->run([&] {
-      Work::run(iterations);
-      if (gets_signal && end_of_step == 0 && sent > 0) {
-        end_of_step = seconds_of(Clock::now());
-      }
-      if (ranks == Ranks::meet_in_each_step) {
-        meet(MPI_COMM_WORLD);
-      }
-    });
-  }
-  const double save_began = slowest(seconds_of(*save_began_));
-  return {save_began - slowest(sent), save_began - slowest(end_of_step)};
-}
 
 struct StepOptions {
   std::vector<double> steps_us{1, 10, 100, 1000, 100'000};
@@ -237,13 +231,12 @@ Reactions measure_reactions(HandlerLoop& handler, const Work& work, double step_
   return {summarize(from_signal), summarize(from_end_of_step)};
 }
 
-void run(const StepOptions& options, bool json) {
+void run(const StepOptions& options, Report& report) {
   const Scratch scratch(options.common.directory);
   const Work work;
   HandlerLoop handler(scratch.path());
   std::vector<Row> costs;
   std::vector<Row> reactions;
-  Report report("step", json);
   for (const double step_us : options.steps_us) {
     const double step_s = step_us * 1e-6;
     const StepResult cost = measure(handler, work, step_s, options);
@@ -283,15 +276,14 @@ void run(const StepOptions& options, bool json) {
       "From a signal to one rank until all ranks have begun the save",
       {"step", "median", "longest", "from the end of that step", "longest", "ranks that meet in each step", "longest"},
       reactions);
-  report.finish();
 }
 
 }  // namespace
 
 void add_step_command(CLI::App& app, const bool& json) {
-  auto options = std::make_shared<StepOptions>();
-  CLI::App* command = app.add_subcommand(
-      "step", "Cost of a step boundary against a bare loop, and the time from a signal to the start of the save");
+  const auto [command, options] = add_command<StepOptions>(
+      app, json, "step",
+      "Cost of a step boundary against a bare loop, and the time from a signal to the start of the save", run);
   command->add_option("--steps-us", options->steps_us, "Step lengths in microseconds")->capture_default_str();
   command->add_option("--round-seconds", options->round_s, "Length of one loop")->capture_default_str();
   command->add_option("--reactions", options->reactions, "Signals per step length")->capture_default_str();
@@ -299,8 +291,6 @@ void add_step_command(CLI::App& app, const bool& json) {
       ->add_option("--run-in-seconds", options->run_in_s,
                    "Each signal comes so long after its loop began, to twice that")
       ->capture_default_str();
-  add_options(*command, options->common);
-  command->callback([options, &json] { run(*options, json); });
 }
 
 }  // namespace reprieve::bench

@@ -48,18 +48,6 @@ std::string expected_type(const CLI::Option& option) {
   return option.get_items_expected_max() > 1 ? type + " or an array of them" : type;
 }
 
-std::string as_text(const PlainJson& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
-
-std::vector<std::string> as_inputs(const PlainJson& value) {
-  std::vector<std::string> inputs;
-  if (value.is_array()) {
-    std::transform(value.begin(), value.end(), std::back_inserter(inputs), as_text);
-  } else {
-    inputs.push_back(as_text(value));
-  }
-  return inputs;
-}
-
 std::string configurable_keys(const CLI::App& app) {
   std::string keys;
   for (const CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_configurable(); })) {
@@ -115,7 +103,9 @@ std::vector<CLI::ConfigItem> JsonSection::from_config(std::istream& input) const
     }
     CLI::ConfigItem item;
     item.name = option_name(key);
-    item.inputs = as_inputs(value);
+    for (const PlainJson& each : value.is_array() ? value : PlainJson::array({value})) {
+      item.inputs.push_back(each.is_string() ? each.get<std::string>() : each.dump());
+    }
     result.push_back(std::move(item));
   }
   return result;
@@ -124,23 +114,11 @@ std::vector<CLI::ConfigItem> JsonSection::from_config(std::istream& input) const
 constexpr int kExitError = 1;
 constexpr int kExitUsage = 2;
 
-bool is_chief() {
-  int rank = 0;
-  return MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank == 0;
-}
-
 /// Whether every rank got the same error, so that all can leave in order, and one of them speaks for all.
 bool is_shared(const reprieve::Error& error) {
   using reprieve::ErrorCode;
   return error.code() != ErrorCode::mpi && error.code() != ErrorCode::unresponsive &&
          error.code() != ErrorCode::internal;
-}
-
-int report_shared(const char* name, const reprieve::Error& error) {
-  if (is_chief()) {
-    std::cerr << name << ": " << error.what() << std::endl;
-  }
-  return error.code() == reprieve::ErrorCode::config ? kExitUsage : kExitError;
 }
 
 /// Ranks are missing or do not know of the error: waiting for them in MPI_Finalize could take for ever.
@@ -157,7 +135,11 @@ int run_and_report(const char* name, int argc, char** argv, RunFunction run) {
     if (!is_shared(error)) {
       abort_with(name, error.what());
     }
-    return report_shared(name, error);
+    int rank = 0;
+    if (MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank == 0) {
+      std::cerr << name << ": " << error.what() << std::endl;
+    }
+    return error.code() == reprieve::ErrorCode::config ? kExitUsage : kExitError;
   } catch (const std::exception& error) {
     abort_with(name, error.what());
   }

@@ -39,23 +39,6 @@ Blocks slices(std::size_t total, std::size_t parts) {
   return Blocks(std::move(sizes));
 }
 
-/// An error as numbers and text that can travel.
-struct Failure {
-  int code = 0;  ///< of reprieve::ErrorCode; 0: none
-  std::string message;
-};
-
-Failure run_and_catch(const std::function<void()>& operation) {
-  try {
-    operation();
-    return {};
-  } catch (const reprieve::Error& error) {
-    return {static_cast<int>(error.code()), error.what()};
-  } catch (const std::exception& error) {
-    return {static_cast<int>(reprieve::ErrorCode::cluster), error.what()};
-  }
-}
-
 }  // namespace
 
 void check_mpi(int result, const char* call) {
@@ -137,15 +120,25 @@ void Ranks::broadcast(std::string& text, int root) const {
 }
 
 void Ranks::on_every_rank(const std::function<void()>& operation) const {
-  Failure mine = run_and_catch(operation);
-  const std::vector<std::uint64_t> codes = all_gather(static_cast<std::uint64_t>(mine.code));
-  const auto failed = std::find_if(codes.begin(), codes.end(), [](std::uint64_t code) { return code != 0; });
+  std::uint64_t mine = 0;  // of reprieve::ErrorCode; 0: none
+  std::string message;
+  try {
+    operation();
+  } catch (const reprieve::Error& error) {
+    mine = static_cast<std::uint64_t>(error.code());
+    message = error.what();
+  } catch (const std::exception& error) {
+    mine = static_cast<std::uint64_t>(reprieve::ErrorCode::cluster);
+    message = error.what();
+  }
+  const std::vector<std::uint64_t> codes = all_gather(mine);
+  const auto failed = std::ranges::find_if(codes, [](std::uint64_t code) { return code != 0; });
   if (failed == codes.end()) {
     return;
   }
   const auto origin = static_cast<int>(failed - codes.begin());
-  broadcast(mine.message, origin);
-  reprieve::throw_error(static_cast<reprieve::ErrorCode>(*failed), mine.message, origin);
+  broadcast(message, origin);
+  reprieve::throw_error(static_cast<reprieve::ErrorCode>(*failed), message, origin);
 }
 
 }  // namespace apps

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -154,11 +153,6 @@ std::vector<std::string> find_missing(const Advice& known) {
   return missing;
 }
 
-const char* id_of(MtbfSource source) {
-  constexpr std::array kIds{"given", "measured", "at_least"};
-  return kIds.at(static_cast<std::size_t>(source));
-}
-
 Json history_json(const Advice& advice) {
   const RunHistory& history = advice.history;
   return {{"runs", history.runs},
@@ -180,7 +174,7 @@ Json history_json(const Advice& advice) {
 
 Json interval_json(const IntervalAdvice& interval) {
   return {{"mtbf_s", interval.mtbf_s},
-          {"mtbf_source", id_of(interval.source)},
+          {"mtbf_source", name_of(interval.source, {"given", "measured", "at_least"})},
           {"interval_s", interval.daly_s},
           {"young_s", interval.young_s},
           {"daly_s", interval.daly_s},
@@ -194,12 +188,6 @@ Json two_levels_json(const TwoLevelAdvice& advice) {
   return {
       {"copy_s", advice.copy_s},           {"local_every_s", advice.local_s}, {"save_every_s", advice.checkpoint_s},
       {"node_mtbf_s", advice.node_mtbf_s}, {"lost_fraction", advice.lost},    {"memory_bytes", advice.memory_bytes}};
-}
-
-Json notice_json(const NoticeAdvice& notice) {
-  Json json = to_json(notice.costs);
-  json["two_saves_s"] = notice.two_saves_s;
-  return json;
 }
 
 void print_history(std::ostream& out, const Advice& advice) {
@@ -222,12 +210,6 @@ void print_history(std::ostream& out, const Advice& advice) {
   }
 }
 
-std::string mtbf_text(const IntervalAdvice& interval) {
-  constexpr std::array kWords{", as given", ", as measured",
-                              ", which is as often as it can be (95 %) when none came so far"};
-  return "a failure every " + time_text(interval.mtbf_s) + kWords.at(static_cast<std::size_t>(interval.source));
-}
-
 void print_interval(std::ostream& out, const IntervalAdvice& interval) {
   out << "\nAgainst failures without notice\n"
       << fmt::format("  save every {}{}   (Daly 2006; Young 1974: {})\n", time_text(interval.daly_s),
@@ -235,8 +217,10 @@ void print_interval(std::ostream& out, const IntervalAdvice& interval) {
                      time_text(interval.young_s));
   out << fmt::format("  \"save_every_s\": {:.3g}{}\n", interval.daly_s,
                      interval.steps ? fmt::format(" or \"save_every_steps\": {:.0f}", *interval.steps) : std::string());
-  out << fmt::format("  with {}: saves, restarts and lost work take {} of the time\n", mtbf_text(interval),
-                     percent(interval.lost));
+  const char* const source = name_of(
+      interval.source, {"as given", "as measured", "which is as often as it can be (95 %) when none came so far"});
+  out << fmt::format("  with a failure every {}, {}: saves, restarts and lost work take {} of the time\n",
+                     time_text(interval.mtbf_s), source, percent(interval.lost));
   if (interval.present_s) {
     out << fmt::format("  past runs saved every {}: {}\n", time_text(*interval.present_s),
                        percent(*interval.present_lost));
@@ -331,11 +315,16 @@ Json to_json(const Advice& advice) {
              {"with_margin", advice.grace_is_enough()},
              {"two_saves_fit", advice.notice->two_saves_s <= *advice.question.grace_s}};
   }
+  Json notice;
+  if (advice.notice) {
+    notice = to_json(advice.notice->costs);
+    notice["two_saves_s"] = advice.notice->two_saves_s;
+  }
   return {{"too_little_data", advice.too_little_data.empty() ? Json() : Json(advice.too_little_data)},
           {"measured", history_json(advice)},
           {"checkpoint_interval", advice.interval ? interval_json(*advice.interval) : Json()},
           {"two_levels", advice.two_levels ? two_levels_json(*advice.two_levels) : Json()},
-          {"notice", advice.notice ? notice_json(*advice.notice) : Json()},
+          {"notice", notice},
           {"grace", grace},
           {"missing", advice.missing}};
 }
@@ -408,7 +397,6 @@ void define(CLI::App& command, Options& options) {
       ->default_str("not asked");
   add_duration(command, "--time-limit", options.question.time_limit_s, "Time limit of one job")
       ->default_str("not asked");
-  add_json(command, options.json);
 }
 
 supervisor::RunHistory read_histories(const Options& options) {

@@ -6,6 +6,7 @@
 /// leaves its exit code.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -58,9 +59,7 @@ namespace verify_command { void add(const Tool& tool); }
 namespace diff_command { void add(const Tool& tool); }
 namespace prune_command { void add(const Tool& tool); }
 namespace pin_command { void add(const Tool& tool); }
-namespace unpin_command { void add(const Tool& tool); }
-namespace stop_command { void add(const Tool& tool); }
-namespace save_command { void add(const Tool& tool); }
+namespace request_command { void add(const Tool& tool); }
 namespace log_command { void add(const Tool& tool); }
 namespace rewind_command { void add(const Tool& tool); }
 namespace unquarantine_command { void add(const Tool& tool); }
@@ -104,10 +103,6 @@ inline CLI::Option* add_duration(CLI::App& command, const char* name, std::optio
       command, name, [&seconds](double value) { seconds = value > 0 ? std::optional(value) : std::nullopt; }, meaning);
 }
 
-inline void add_json(CLI::App& command, bool& json) {
-  command.add_flag("--json", json, "Print JSON, for programs; its fields stay as they are");
-}
-
 /// For numbers from 0 on: without it CLI11 takes -1 for a very large one.
 inline CLI::Validator not_negative() {
   return CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000'000'000'000'000}).description("");
@@ -131,21 +126,20 @@ CLI::Option* add_directory(CLI::App& command, Directory& directory, const std::s
 template <class Value>
 CLI::Option* add_choice(CLI::App& command, const char* name, Value& value, std::map<std::string, Value> values,
                         const std::string& meaning) {
-  std::string names;
-  std::string choice;  // as completion in the shells expects it
+  std::vector<std::string> names;
   for (const auto& [each, unused] : values) {
-    names += (names.empty() ? "" : ", ") + each;
-    choice += (choice.empty() ? "" : "|") + each;
+    names.push_back(each);
   }
   const auto read = [&value, values = std::move(values), names](const std::vector<std::string>& words) {
     const auto found = values.find(words.front());
     if (found == values.end()) {
-      throw CLI::ValidationError("found \"" + words.front() + "\"; allowed: " + names);
+      throw CLI::ValidationError("found \"" + words.front() +
+                                 "\"; allowed: " + fmt::format("{}", fmt::join(names, ", ")));
     }
     value = found->second;
     return true;
   };
-  return command.add_option(name, read, meaning)->type_name(choice);
+  return command.add_option(name, read, meaning)->type_name(fmt::format("{}", fmt::join(names, "|")));
 }
 
 /// Whether words that matter are coloured on standard output.
@@ -187,7 +181,8 @@ inline void require_program(const CLI::App& command, const std::vector<std::stri
 }
 
 /// Makes a subcommand whose options are bound by @p define and which runs @p run with them. A command whose options
-/// have a `program` gets there what stands behind the `--`. A footer that ends with a comma gets the codes of all.
+/// have `json` takes --json. One whose options have a `program` gets there what stands behind the `--`. A footer that
+/// ends with a comma gets the codes of all.
 template <class Options>
 void add_command(const Tool& tool, const char* name, const char* summary, const char* footer,
                  void (*define)(CLI::App&, Options&), int (*run)(const Options&)) {
@@ -197,6 +192,9 @@ void add_command(const Tool& tool, const char* name, const char* summary, const 
   // The options live as long as the callback, which CLI11 keeps.
   auto options = std::make_shared<Options>();
   define(*command, *options);
+  if constexpr (requires { options->json; }) {
+    command->add_flag("--json", options->json, "Print JSON, for programs; its fields stay as they are");
+  }
   if constexpr (requires { options->program; }) {
     show_program_in_usage(*command);
     command->allow_extras();  // for an error that says more than CLI11's

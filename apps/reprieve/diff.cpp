@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "diff.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -18,6 +15,7 @@
 #include "files.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
+#include "values.hpp"
 
 namespace reprieve::tool {
 
@@ -86,14 +84,6 @@ void compare_numbers(Comparison& comparison, std::uint64_t first_index, Bytes by
   }
 }
 
-void compare_raw(Comparison& comparison, std::size_t size, std::uint64_t first_index, Bytes a, Bytes b) {
-  for (std::size_t i = 0; i < a.size() / size; ++i) {
-    if (std::memcmp(a.data() + i * size, b.data() + i * size, size) != 0) {
-      count(comparison, first_index + i);
-    }
-  }
-}
-
 /// Calls `use.operator()<T>()` for the type of numbers that @p type is; false for types that are no numbers.
 template <class Use>
 bool with_number_type(ElementType type, Use&& use) {
@@ -117,15 +107,6 @@ bool with_number_type(ElementType type, Use&& use) {
   return false;
 }
 
-template <class T>
-std::string number_text(const T& value) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    return fmt::format("{}", +value);
-  } else {
-    return fmt::format("{} + {} i", value.real(), value.imag());
-  }
-}
-
 }  // namespace
 
 std::string element_text(ElementType type, Bytes element) {
@@ -133,7 +114,11 @@ std::string element_text(ElementType type, Bytes element) {
   with_number_type(type, [&]<class T>() {
     T value{};
     std::memcpy(&value, element.data(), sizeof(T));
-    text = number_text(value);
+    if constexpr (std::is_arithmetic_v<T>) {
+      text = fmt::format("{}", +value);
+    } else {
+      text = fmt::format("{} + {} i", value.real(), value.imag());
+    }
   });
   return text;
 }
@@ -143,8 +128,14 @@ void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first
   if (std::ranges::equal(a, b)) {
     return;
   }
-  if (!with_number_type(type, [&]<class T>() { compare_numbers<T>(comparison, first_index, a, b); })) {
-    compare_raw(comparison, type.size_bytes, first_index, a, b);
+  if (with_number_type(type, [&]<class T>() { compare_numbers<T>(comparison, first_index, a, b); })) {
+    return;
+  }
+  const std::size_t size = type.size_bytes;
+  for (std::size_t i = 0; i < a.size() / size; ++i) {
+    if (std::memcmp(a.data() + i * size, b.data() + i * size, size) != 0) {
+      count(comparison, first_index + i);
+    }
   }
 }
 
@@ -157,24 +148,23 @@ using storage::VariableReader;
 /// What differs first: a variable that differs in one way is not compared in the later ways.
 enum class Problem { only_in_a, only_in_b, kind, type, shape, values };
 
-/// Lower-case name: "only_in_a", "kind", "values", ...
-const char* to_string(Problem problem) noexcept {
-  constexpr std::array kNames{"only_in_a", "only_in_b", "kind", "type", "shape", "values"};
-  return kNames[static_cast<std::size_t>(problem)];
+const char* to_string(Problem problem) {
+  return name_of(problem, {"only_in_a", "only_in_b", "kind", "type", "shape", "values"});
 }
 
 /// One variable that is not the same in both files.
 struct Difference {
-  std::string variable;
+  std::string variable{};
   Problem problem = Problem::values;
-  std::string a;  ///< kind, type, shape: what it is there
-  std::string b;
+  std::string a{};  ///< kind, type, shape: what it is there; values: the first different element, if it is a number
+  std::string b{};
   bool other_ranks = false;  ///< a per-rank variable of so many ranks here, and so many there
   // For values:
-  std::uint64_t elements = 0;     ///< in the whole variable
-  Comparison comparison;          ///< counts and sizes
-  std::optional<int> first_rank;  ///< per-rank variables: whose element the first different one is
-  Extents first_index;            ///< of the first different element, in the variable or in that rank's part
+  ElementType type{};
+  std::uint64_t elements = 0;       ///< in the whole variable
+  Comparison comparison{};          ///< counts and sizes
+  std::optional<int> first_rank{};  ///< per-rank variables: whose element the first different one is
+  Extents first_index{};            ///< of the first different element, in the variable or in that rank's part
 };
 
 /// The result of a comparison of two files.
@@ -217,12 +207,7 @@ std::pair<std::string, std::string> different_shapes(const VariableInfo& a, cons
 /// The first way in which the descriptions differ, leaving the data aside.
 std::optional<Difference> compare_descriptions(const std::string& name, const VariableInfo* a, const VariableInfo* b) {
   const auto differ = [&](Problem problem, std::string in_a = {}, std::string in_b = {}) {
-    Difference difference;
-    difference.variable = name;
-    difference.problem = problem;
-    difference.a = std::move(in_a);
-    difference.b = std::move(in_b);
-    return difference;
+    return Difference{.variable = name, .problem = problem, .a = std::move(in_a), .b = std::move(in_b)};
   };
   if (a == nullptr || b == nullptr) {
     return differ(b == nullptr ? Problem::only_in_a : Problem::only_in_b);
@@ -271,14 +256,18 @@ void locate(Difference& difference, const VariableInfo& variable) {
   }
 }
 
+std::string element_of(const VariableReader& file, const VariableInfo& variable, std::uint64_t index) {
+  std::vector<std::byte> bytes(variable.type.size_bytes);
+  file.read(variable.name, index, bytes);
+  return element_text(variable.type, bytes);
+}
+
 /// Compares the data of two variables with the same description. @p advance gets the bytes of each piece.
 std::optional<Difference> compare_data(const VariableReader& reader_a, const VariableReader& reader_b,
                                        const VariableInfo& variable,
                                        const std::function<void(std::uint64_t)>& advance) {
   const std::uint64_t size = variable.type.size_bytes;
-  Difference difference;
-  difference.variable = variable.name;
-  difference.elements = variable.bytes / size;
+  Difference difference{.variable = variable.name, .type = variable.type, .elements = variable.bytes / size};
   const std::uint64_t piece = std::max<std::uint64_t>(1, kPieceBytes / size);
   std::vector<std::byte> a(std::min(piece * size, variable.bytes));
   std::vector<std::byte> b(a.size());
@@ -295,6 +284,8 @@ std::optional<Difference> compare_data(const VariableReader& reader_a, const Var
     return std::nullopt;
   }
   locate(difference, variable);
+  difference.a = element_of(reader_a, variable, *difference.comparison.first_index);
+  difference.b = element_of(reader_b, variable, *difference.comparison.first_index);
   return difference;
 }
 
@@ -345,12 +336,6 @@ using supervisor::StateComparison;
 using supervisor::StateDifference;
 using Kind = StateDifference::Kind;
 
-std::string element_of(const storage::VariableReader& file, const VariableInfo& variable, std::uint64_t index) {
-  std::vector<std::byte> bytes(variable.type.size_bytes);
-  file.read(variable.name, index, bytes);
-  return element_text(variable.type, bytes);
-}
-
 /// Differences of floating-point numbers up to this part of the greatest of the numbers that differ are what another
 /// order of sums may leave. Numbers that are equal do not count: a fill value would hide every difference.
 constexpr double kFloatRounding = 1e-4;
@@ -379,16 +364,12 @@ std::string first_text(const Difference& difference) {
   return text;
 }
 
-void describe_values(StateDifference& described, const Difference& difference,
-                     const std::vector<VariableInfo>& variables, const VariableReader& a, const VariableReader& b) {
-  const VariableInfo& variable = *std::ranges::find(variables, difference.variable, &VariableInfo::name);
+void describe_values(StateDifference& described, const Difference& difference) {
   described.what = first_text(difference);
-  const std::uint64_t index = difference.comparison.first_index.value();
-  if (const std::string in_a = element_of(a, variable, index); !in_a.empty()) {
-    described.what +=
-        fmt::format("{}({} against {})", described.what.empty() ? "" : " ", in_a, element_of(b, variable, index));
+  if (!difference.a.empty()) {
+    described.what += fmt::format("{}({} against {})", described.what.empty() ? "" : " ", difference.a, difference.b);
   }
-  const auto bound = rounding_bound(variable.type);
+  const auto bound = rounding_bound(difference.type);
   const auto& absolute = difference.comparison.max_absolute;
   const long double largest = difference.comparison.largest;
   if (bound && absolute && difference.comparison.not_finite == 0 && largest > 0 && *absolute <= *bound * largest) {
@@ -397,9 +378,8 @@ void describe_values(StateDifference& described, const Difference& difference,
   }
 }
 
-/// A drill's report of a difference. @param variables  those of @p a
-StateDifference describe(const Difference& difference, const std::vector<VariableInfo>& variables,
-                         const VariableReader& a, const VariableReader& b) {
+/// A drill's report of a difference.
+StateDifference describe(const Difference& difference) {
   StateDifference described{difference.variable, Kind::values, "", 0};
   switch (difference.problem) {
     case Problem::only_in_a:
@@ -407,7 +387,7 @@ StateDifference describe(const Difference& difference, const std::vector<Variabl
       described.what = "in that only one of them has it";
       break;
     case Problem::values:
-      describe_values(described, difference, variables, a, b);
+      describe_values(described, difference);
       break;
     case Problem::shape:
       described.kind = difference.other_ranks ? Kind::other_ranks : Kind::values;
@@ -436,14 +416,11 @@ StateComparison compare_states(const fs::path& a, const fs::path& b, const std::
     const DifferenceReport report = find_differences(a, b, unwatched);
     comparison.variables = report.variables;
     comparison.bytes = report.bytes;
-    const VariableReader reader_a(a);
-    const VariableReader reader_b(b);
-    const auto variables = storage::list_variables(reader_a.index());
     for (const Difference& difference : report.differences) {
       if (std::ranges::find(ignore, difference.variable) != ignore.end()) {
         ++comparison.ignored;
       } else {
-        comparison.different.push_back(describe(difference, variables, reader_a, reader_b));
+        comparison.different.push_back(describe(difference));
       }
     }
   } catch (const Error& error) {
@@ -480,7 +457,6 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   command.add_option("A", options.a, "A checkpoint")->required();
   command.add_option("B", options.b, "Another checkpoint")->required();
-  add_json(command, options.json);
 }
 
 /// What differs between two values means nothing if one of them is not what was written.
@@ -556,11 +532,10 @@ Json number_json(const std::optional<long double>& number) {
 
 Json difference_json(const Difference& difference) {
   Json json{{"variable", difference.variable}, {"problem", to_string(difference.problem)}};
-  if (!difference.a.empty()) {
+  if (difference.problem != Problem::values && !difference.a.empty()) {
     json["a"] = difference.a;
     json["b"] = difference.b;
-  }
-  if (difference.problem == Problem::values) {
+  } else if (difference.problem == Problem::values) {
     json["elements"] = difference.elements;
     json["different_elements"] = difference.comparison.different;
     json["first_rank"] = difference.first_rank ? Json(*difference.first_rank) : Json();

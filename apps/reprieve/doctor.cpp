@@ -26,6 +26,7 @@
 #include "settings/settings.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "supervisor/launcher.hpp"
+#include "termination/http.hpp"
 #include "termination/slurm_job.hpp"
 
 namespace reprieve::tool {
@@ -184,18 +185,16 @@ void examine_limits(Findings& findings, const MachineFacts& facts) {
   }
 }
 
-/// Calls @p take with the name and the value of each line "name = value".
-void for_each_line(const std::string& text, const auto& take) {
+/// The values by their names, of lines "name = value".
+std::map<std::string, std::string> values_in(const std::string& text) {
+  std::map<std::string, std::string> values;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const auto equals = line.find('=');
-    const auto begin = equals == std::string::npos ? equals : line.find_first_not_of(' ', equals + 1);
-    const auto name = line.find_first_not_of(' ');
-    if (name != std::string::npos) {
-      take(line.substr(name, line.find_first_of(" =", name) - name),
-           begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(" \r") + 1 - begin));
+    if (const auto equals = line.find('='); equals != std::string::npos) {
+      values[termination::trimmed(line.substr(0, equals))] = termination::trimmed(line.substr(equals + 1));
     }
   }
+  return values;
 }
 
 /// "30 sec"
@@ -208,31 +207,17 @@ std::optional<double> seconds_of(const std::string& value) {
 }  // namespace
 
 SlurmFacts parse_slurm_config(const std::string& text) {
-  SlurmFacts facts;
-  for_each_line(text, [&](const std::string& name, const std::string& value) {
-    if (name == "SlurmctldParameters") {
-      facts.signals_before_preemption = value.find("preempt_send_user_signal") != std::string::npos;
-    } else if (name == "KillWait") {
-      facts.kill_wait_s = seconds_of(value);
-    } else if (name == "RequeueExit") {
-      facts.requeue_exit = value == "(null)" ? "" : value;
-    } else if (name == "PreemptMode") {
-      facts.preempt_mode = value;
-    }
-  });
-  return facts;
+  auto values = values_in(text);
+  const std::string codes = values["RequeueExit"];
+  return {values["SlurmctldParameters"].find("preempt_send_user_signal") != std::string::npos,
+          seconds_of(values["KillWait"]), codes == "(null)" ? "" : codes, values["PreemptMode"]};
 }
 
 PbsFacts parse_pbs_job(const std::string& text) {
-  PbsFacts facts;
-  for_each_line(text, [&](const std::string& name, const std::string& value) {
-    if (name == "Rerunable") {
-      facts.rerunnable = value == "True" || value == "y" || value == "1";
-    } else if (name == "Resource_List.walltime") {
-      facts.wall_time = value;
-    }
-  });
-  return facts;
+  auto values = values_in(text);
+  const std::string can = values["Rerunable"];
+  return {can.empty() ? std::nullopt : std::optional(can == "True" || can == "y" || can == "1"),
+          values["Resource_List.walltime"]};
 }
 
 Findings examine(const MachineFacts& facts) {
@@ -282,7 +267,6 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   add_directory(command, options.directory, "Where checkpoints are to lie");
   add_color(command);
-  add_json(command, options.json);
 }
 
 std::string name_of_file_system(long type) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -59,7 +58,6 @@ void define(CLI::App& command, Options& options) {
   add_duration(command, "--wait", options.wait,
                "How long to wait while another node, or a run that ends, has the directory [60s]");
   command.add_flag("--dry-run", options.dry_run, "Only say what would be done");
-  add_json(command, options.json);
 }
 
 std::string flushed_text(std::size_t flushed, bool dry_run) {
@@ -88,9 +86,8 @@ std::string text_of(const DrainResult& result, bool dry_run) {
 }
 
 Json to_json(const std::string& prefix, const DrainResult& result) {
-  constexpr std::array kNames{"nothing", "completed", "incomplete"};
   Json json{{"prefix", prefix},
-            {"result", kNames.at(static_cast<std::size_t>(result.kind))},
+            {"result", name_of(result.kind, {"nothing", "completed", "incomplete"})},
             {"missing_ranks", result.missing},
             {"flushed_parts", result.flushed},
             {"corrupt", result.corrupt}};

@@ -19,12 +19,11 @@
 #include "advise.hpp"
 #include "command.hpp"
 #include "core/log.hpp"
-#include "diff.hpp"
 #include "reprieve/error.hpp"
-#include "supervisor/drill.hpp"
 #include "supervisor/launcher.hpp"
 #include "termination/signal_flag.hpp"
 #include "text.hpp"
+#include "values.hpp"
 
 namespace reprieve::tool::drill_command {
 
@@ -95,16 +94,11 @@ Json notice_json(const ObservedNotice& notice) {
           {"restart_code", notice.restart_code == 0 ? Json() : Json(notice.restart_code)}};
 }
 
-const char* id_of(StateDifference::Kind kind) {
-  constexpr std::array kIds{"values", "rounding", "other_ranks"};
-  return kIds.at(static_cast<std::size_t>(kind));
-}
-
 Json state_json(const supervisor::StateComparison& state) {
   const auto names = list_json(state.different, [](const StateDifference& each) { return each.variable; });
   const auto differences = list_json(state.different, [](const StateDifference& each) -> Json {
     return {{"variable", each.variable},
-            {"kind", id_of(each.kind)},
+            {"kind", name_of(each.kind, {"values", "rounding", "other_ranks"})},
             {"what", each.what},
             {"relative_error", each.relative_error}};
   });
@@ -369,7 +363,6 @@ void define(CLI::App& command, Options& options) {
                      "Where to make the private directory for the run's record; all nodes must see it");
   command.add_flag("--keep", settings.keep, "Leave the checkpoints of the drill, and say where they are");
   add_color(command);
-  add_json(command, options.json);
 }
 
 int signal_of(const Options& options) {

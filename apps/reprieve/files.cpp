@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "files.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
-#include <variant>
 
 #include "core/directory.hpp"
+#include "core/error.hpp"
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
-#include "manager/checkpoint_directory.hpp"
 #include "manager/node_directory.hpp"
-#include "reprieve/error.hpp"
 #include "termination/preemption_watcher.hpp"
 #include "text.hpp"
 #include "timeline.hpp"
@@ -71,16 +72,13 @@ std::vector<LocalListEntry> entries_of(const manager::LocalFolder& folder) {
 /// Deeper than anybody lays out runs; keeps a wrong start (`/`) from taking for ever.
 constexpr int kDepth = 6;
 
-/// A run lists its ranks when it has restored. Before that its rank 0 alone is known, and seen on its own node only.
-bool chief_lives(const RunStatus& status) {
-  return status.start.host == core::host_name() && core::start_of_process(status.start.pid) != 0;
-}
-
 /// Nothing if the log has no run.
 std::optional<RunStatus> status_of_run(const fs::path& directory, const Timeline& timeline) {
   termination::RunFollower follower(directory);
   auto status = timeline.status(directory, !follower.living().empty());
-  if (status && status->state == RunState::gone && chief_lives(*status)) {
+  // A run lists its ranks when it has restored. Before that its rank 0 alone is known, and seen on its own node only.
+  if (status && status->state == RunState::gone && status->start.host == core::host_name() &&
+      core::start_of_process(status->start.pid) != 0) {
     // With a handler the list of its ranks says more: another process may have got the number of an ended rank 0.
     auto alone = timeline.status(directory, true);
     return alone->has_handler ? status : alone;
@@ -176,11 +174,42 @@ manager::DirectoryLock lock_for_a_moment(const fs::path& directory) {
           manager::DirectoryLock::Mark::kept};
 }
 
+std::unique_ptr<manager::DirectoryLock> lock_if_free(const fs::path& directory) {
+  try {
+    // NOLINTNEXTLINE(modernize-make-unique): it cannot be moved, and is made in place so
+    return std::unique_ptr<manager::DirectoryLock>(new manager::DirectoryLock(lock_for_a_moment(directory)));
+  } catch (const StorageError& error) {
+    if (error.code() == ErrorCode::locked) {
+      return nullptr;
+    }
+    throw;
+  }
+}
+
 bool is_gone(const fs::path& file) noexcept {
   std::error_code error;
   // To open the directory makes a network file system ask its server, instead of using its older answer.
   static_cast<void>(fs::directory_iterator(file.has_parent_path() ? file.parent_path() : ".", error));
   return fs::symlink_status(file, error).type() == fs::file_type::not_found;
+}
+
+void replace_file(const fs::path& file, const std::function<void(std::ostream&)>& write) {
+  const fs::path beside = file.string() + fmt::format(".{}.part", ::getpid());
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+  if (!core::Descriptor(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)).is_open()) {
+    throw core::storage_error("write", file, errno);
+  }
+  try {
+    std::ofstream out(beside, std::ios::binary);
+    write(out);
+    out.close();
+    if (!out || ::rename(beside.c_str(), file.c_str()) != 0) {
+      throw core::storage_error("write", file, errno);
+    }
+  } catch (...) {
+    static_cast<void>(::unlink(beside.c_str()));
+    throw;
+  }
 }
 
 manager::LockHolder this_process() {
@@ -215,10 +244,6 @@ std::vector<CheckpointFile> checkpoints_meant(const fs::path& directory, const s
                                  directory.string(), fmt::join(prefixes, ", ")));
   }
   return files;
-}
-
-std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata) {
-  return std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
 }
 
 bool is_pinned(const fs::path& file) {
@@ -261,47 +286,12 @@ std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const
   return entries;
 }
 
-std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory) {
-  const fs::path file = directory / manager::kEventLogName;
+std::optional<fs::path> local_directory_of(const fs::path& directory) {
+  const auto status =
+      Timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog)).status(directory, false);
   std::error_code ignored;
-  std::ifstream log;
-  if (fs::is_regular_file(file, ignored)) {
-    log.open(file);
-  }
-  fs::path last;
-  for (std::string line; log.is_open() && std::getline(log, line);) {
-    if (line.find(R"("event":"start")") != std::string::npos) {  // the others are many, and are not parsed
-      const auto logged = core::event_from_text(line);
-      const auto* start = logged ? std::get_if<events::Start>(&logged->event) : nullptr;
-      last = start != nullptr ? fs::path(start->local_directory.value_or("")) : last;
-    }
-  }
-  return fs::is_directory(last, ignored) ? std::optional(last) : std::nullopt;
-}
-
-std::vector<core::LoggedEvent> LogFollower::next() {
-  std::ifstream stream(file_, std::ios::binary);
-  if (!stream) {
-    throw storage::storage_error("read", file_, errno);
-  }
-  std::error_code error;
-  if (fs::file_size(file_, error) < offset_ && !error) {  // somebody has begun a new one
-    offset_ = 0;
-    rest_.clear();
-  }
-  stream.seekg(static_cast<std::streamoff>(offset_));
-  const std::string added{std::istreambuf_iterator<char>(stream), {}};
-  offset_ += added.size();
-  rest_ += added;
-  std::vector<core::LoggedEvent> events;
-  std::size_t begin = 0;
-  for (std::size_t end = 0; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    if (auto event = core::event_from_text(rest_.substr(begin, end - begin))) {
-      events.push_back(std::move(*event));
-    }
-  }
-  rest_.erase(0, begin);
-  return events;
+  return status && fs::is_directory(status->local_directory, ignored) ? std::optional(status->local_directory)
+                                                                      : std::nullopt;
 }
 
 std::set<fs::path> run_directories(const fs::path& top) {

@@ -9,13 +9,14 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <ostream>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/events.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
@@ -63,9 +64,15 @@ std::map<std::filesystem::path, std::optional<FileState>> states_in(const std::f
 
 /// Takes the lock of a directory for a short look or change, without waiting. @throws StorageError (locked)
 manager::DirectoryLock lock_for_a_moment(const std::filesystem::path& directory);
+/// The same; null if a run has it.
+std::unique_ptr<manager::DirectoryLock> lock_if_free(const std::filesystem::path& directory);
 
 /// Whether there is nothing of that name now. False where that cannot be seen.
 bool is_gone(const std::filesystem::path& file) noexcept;
+
+/// Writes a new file beside @p file, which replaces it at once: a reader sees the old one or the whole new one.
+/// @throws StorageError
+void replace_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write);
 
 /// Who stands in the lock file while this tool makes a checkpoint.
 manager::LockHolder this_process();
@@ -78,7 +85,10 @@ std::vector<std::filesystem::path> quarantined_files(const std::filesystem::path
 /// @throws UsageError if there are none, or several kinds
 std::vector<CheckpointFile> checkpoints_meant(const std::filesystem::path& directory, const std::string& prefix);
 
-std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata);
+/// When a checkpoint was saved, or a node-local copy was taken.
+std::chrono::system_clock::time_point time_of(const auto& written) {
+  return std::chrono::system_clock::time_point(std::chrono::microseconds(written.time_us));
+}
 
 /// Whether `reprieve pin` has marked a checkpoint.
 [[nodiscard]] bool is_pinned(const std::filesystem::path& file);
@@ -104,9 +114,7 @@ struct LocalListEntry {
 
   [[nodiscard]] bool is_complete() const { return copy && parts == static_cast<std::size_t>(copy->ranks); }
   [[nodiscard]] std::uint64_t step() const { return copy->run_calls.value_or(copy->number); }
-  [[nodiscard]] std::chrono::system_clock::time_point time() const {
-    return std::chrono::system_clock::time_point(std::chrono::microseconds(copy->time_us));
-  }
+  [[nodiscard]] std::chrono::system_clock::time_point time() const { return time_of(*copy); }
 };
 
 /// Those of this user in @p local (empty: nowhere), and those that nodes have flushed into @p directory (empty: none);
@@ -118,19 +126,6 @@ struct LocalListEntry {
 /// Where the last run in @p directory took node-local copies, by its log. Nothing if it took none, or if that directory
 /// is not on this node.
 [[nodiscard]] std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory);
-
-/// Reads what is added to the event log of a directory. Lines that are not whole wait for their rest.
-class LogFollower {
- public:
-  explicit LogFollower(const std::filesystem::path& directory) : file_(directory / manager::kEventLogName) {}
-  /// What is new since the last call; at first, all. @throws StorageError if it cannot be read
-  [[nodiscard]] std::vector<core::LoggedEvent> next();
-
- private:
-  std::filesystem::path file_;
-  std::uintmax_t offset_ = 0;
-  std::string rest_;
-};
 
 // The runs that have left an event log, and how they stand.
 

@@ -64,7 +64,6 @@ void define(CLI::App& command, Options& options) {
   };
   command.add_flag_callback("--quick", refuse)->group("");  // of version 0.1
   add_color(command);
-  add_json(command, options.json);
 }
 
 struct LocalListing {
@@ -156,23 +155,20 @@ Entry look_at(const CheckpointFile& checkpoint) {
   return entry;
 }
 
-std::string state_text(const Entry& entry) {
-  return entry.metadata ? toned(Tone::good, entry.state)
-                        : toned(Tone::bad, entry.state) + ": " + printable(entry.problem);
-}
-
 void print_entries(const std::vector<Entry>& entries) {
   constexpr auto kRight = Table::Align::right;
   Table table(
       {{"FILE"}, {"NUMBER", kRight}, {"STEP", kRight}, {"SIZE", kRight}, {"AGE", kRight}, {"REASON"}, {"STATE"}});
   for (const Entry& entry : entries) {
+    const std::string problem = entry.metadata ? "" : ": " + printable(entry.problem);
     std::vector<std::string> cells{core::escaped(entry.file.path.filename().string()),
                                    std::to_string(entry.file.number),
                                    "?",
                                    core::size_text(entry.size_bytes),
                                    "?",
                                    "?",
-                                   state_text(entry) + (is_pinned(entry.file.path) ? ", pinned" : "")};
+                                   toned(entry.metadata ? Tone::good : Tone::bad, entry.state) + problem +
+                                       (is_pinned(entry.file.path) ? ", pinned" : "")};
     if (entry.metadata) {
       cells[2] = entry.metadata->run_calls ? std::to_string(*entry.metadata->run_calls) : "-";
       cells[4] = human_age(time_of(*entry.metadata));
@@ -383,7 +379,6 @@ void define(CLI::App& command, Options& options) {
   command.add_option("--spacing", options.xdmf.spacing, "Distance of neighbours, slowest dimension first (default: 1)")
       ->delimiter(',')
       ->type_name("Z,Y,X");
-  add_json(command, options.json);
 }
 
 int run(const Options& options) {

@@ -50,8 +50,6 @@ Every subcommand has a --help with more examples, and --json for scripts.
 Exit codes: 0 all is well, 1 a check has failed: corrupt (verify), different (diff), not safe (drill, doctor, advise),
 )";
 
-constexpr const char* kCodesOfRun = "\n`run` has other codes, see its --help.";
-
 /// Takes what stands behind `--` off the command line of a subcommand that runs a program. CLI11 would change it: it
 /// reads "[a,b]" as two words.
 std::vector<std::string> take_program(int& argc, char** argv) {
@@ -83,12 +81,6 @@ void require_command(const CLI::App& app, int argc, char** argv) {
 
 bool is_run(int argc, char** argv) { return argc > 1 && std::string_view(argv[1]) == "run"; }
 
-/// Whether --json stands among the words of the tool itself.
-bool asks_for_json(int argc, char** argv) {
-  const auto end = std::find(argv, argv + argc, std::string_view("--"));
-  return std::find(argv, end, std::string_view("--json")) != end && std::string_view(argv[1]) != "launch-agent";
-}
-
 /// `run` has the codes of its program: its own errors are all 2.
 reprieve::tool::ExitCode code_of(const std::exception& error, bool is_run) {
   using namespace reprieve::tool;
@@ -102,16 +94,19 @@ reprieve::tool::ExitCode code_of(const std::exception& error, bool is_run) {
                                                              : kTrouble;
 }
 
-/// On standard output, where a program expects an answer; of `run` where its events go, as one line.
-void print_error_as_json(const std::string& message, int code, bool is_run) {
-  using reprieve::tool::Json;
-  const Json error = {{"error", {{"message", message}, {"exit_code", code}}}};
-  if (!is_run) {
-    return reprieve::tool::print_json(std::cout, error);
+/// If --json stands among the words of the tool itself: on standard output, where a program expects an answer; of `run`
+/// where its events go, as one line.
+void print_error_if_json(const std::string& message, int code, int argc, char** argv) {
+  const auto end = std::find(argv, argv + argc, std::string_view("--"));
+  if (std::find(argv, end, std::string_view("--json")) == end || std::string_view(argv[1]) == "launch-agent") {
+    return;
   }
-  std::ostringstream text;
-  reprieve::tool::print_json(text, error);
-  std::cerr << Json::parse(text.str()).dump() << std::endl;
+  const reprieve::tool::Json error = {{"error", {{"message", message}, {"exit_code", code}}}};
+  if (is_run(argc, argv)) {
+    reprieve::tool::print_json(std::cerr, error, -1);
+  } else {
+    reprieve::tool::print_json(std::cout, error);
+  }
 }
 
 /// On a terminal, at its width; elsewhere as it is, for man pages and for completion in the shells.
@@ -129,16 +124,16 @@ int parse_and_run(int argc, char** argv) {
   const std::string version = to_text(reprieve::core::built_details());
   app.set_version_flag("--version", version.substr(0, version.size() - 1));  // CLI11 ends the line
   app.require_subcommand(1);
-  app.footer(std::string(kFooter) + kOtherExitCodes + kCodesOfRun);
+  app.footer(std::string(kFooter) + kOtherExitCodes + "\n`run` has other codes, see its --help.");
   int exit_code = kGood;
   const std::vector<std::string> program = take_program(argc, argv);
-  for (const auto add :
-       {status_command::add, log_command::add,          save_command::add,           stop_command::add,
-        report_command::add, ls_command::add,           show_command::add,           export_command::add,
-        verify_command::add, diff_command::add,         prune_command::add,          pin_command::add,
-        unpin_command::add,  rewind_command::add,       unquarantine_command::add,   drain_command::add,
-        xdmf_command::add,   run_command::add,          drill_command::add,          doctor_command::add,
-        advise_command::add, launch_agent_command::add, sbatch_template_command::add}) {
+  for (const auto add : {status_command::add,       log_command::add,          request_command::add,
+                         report_command::add,       ls_command::add,           show_command::add,
+                         export_command::add,       verify_command::add,       diff_command::add,
+                         prune_command::add,        pin_command::add,          rewind_command::add,
+                         unquarantine_command::add, drain_command::add,        xdmf_command::add,
+                         run_command::add,          drill_command::add,        doctor_command::add,
+                         advise_command::add,       launch_agent_command::add, sbatch_template_command::add}) {
     add({app, exit_code, program});
   }
   if (argc == 1) {
@@ -155,10 +150,11 @@ int parse_and_run(int argc, char** argv) {
     const bool was_asked_for = app.exit(error, out, messages) == 0;
     print_wrapped(std::cout, STDOUT_FILENO, out.str());
     print_wrapped(std::cerr, STDERR_FILENO, messages.str());
-    if (!was_asked_for && asks_for_json(argc, argv)) {
-      print_error_as_json(error.what(), kTrouble, is_run(argc, argv));
+    if (was_asked_for) {
+      return kGood;
     }
-    return was_asked_for ? kGood : kTrouble;
+    print_error_if_json(error.what(), kTrouble, argc, argv);
+    return kTrouble;
   }
   if (!std::cout.flush()) {
     throw reprieve::StorageError(reprieve::ErrorCode::io, "cannot write to standard output");
@@ -180,9 +176,7 @@ int main(int argc, char** argv) {
       text += reprieve::core::escaped(line) + '\n';  // it may hold a name of somebody else's
     }
     const int code = code_of(error, is_run(argc, argv));
-    if (asks_for_json(argc, argv)) {
-      print_error_as_json(error.what(), code, is_run(argc, argv));
-    }
+    print_error_if_json(error.what(), code, argc, argv);
     std::cerr << "reprieve: " << text;
     return code;
   }

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // reprieve report [DIR...]: the page, the numbers for a monitoring system, and the subcommand.
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iostream>
-#include <numeric>
 #include <system_error>
 
 #include "command.hpp"
@@ -40,17 +35,11 @@ void replace_all(std::string& text, std::string_view old, std::string_view by) {
 /// What is between the quotes of a label. Bytes that are not UTF-8 are replaced.
 std::string label_text(const std::string& value) {
   const std::string quoted = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string escaped;
-  for (const char c : Json::parse(quoted).get<std::string>()) {
-    if (c == '\n') {
-      escaped += "\\n";
-    } else if (c == '\\' || c == '"') {
-      escaped += {'\\', c};
-    } else {
-      escaped += c;
-    }
+  std::string text = Json::parse(quoted).get<std::string>();
+  for (const auto& [character, escape] : {std::pair{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}}) {
+    replace_all(text, character, escape);
   }
-  return escaped;
+  return text;
 }
 
 /// One number of one run.
@@ -60,103 +49,78 @@ struct Sample {
   double value = 0;
 };
 
+/// One kind of number of one run.
 struct Metric {
-  const char* name;
+  std::string name;
   const char* type;
   const char* help;
-  std::function<std::vector<Sample>(const RunReport&, TimePoint)> samples;
+  std::vector<Sample> samples;
 };
 
-/// None where the number is not known.
-std::vector<Sample> one(std::optional<double> value) {
-  return value ? std::vector<Sample>{{"", "", *value}} : std::vector<Sample>{};
-}
+std::vector<Sample> one(auto value) { return {{"", "", static_cast<double>(value)}}; }
 
-std::vector<Sample> states(const RunReport& report, TimePoint) {
+std::vector<Sample> states(RunState present) {
   std::vector<Sample> samples;
   for (const RunState state : {RunState::starting, RunState::running, RunState::leaving, RunState::saved,
                                RunState::finished, RunState::failed, RunState::gone, RunState::ended}) {
-    samples.push_back({"", fmt::format("state=\"{}\"", to_string(state)), report.status.state == state ? 1.0 : 0.0});
+    samples.push_back({"", fmt::format("state=\"{}\"", to_string(state)), state == present ? 1.0 : 0.0});
   }
   return samples;
 }
 
 /// Work that is not saved yet may still become lost or kept, and a counter never goes back.
-std::vector<Sample> sums_of_time(const RunReport& report, TimePoint) {
+std::vector<Sample> sums_of_time(const TimeSums& times) {
   std::vector<Sample> samples;
   for (const TimeKind& kind : time_kinds()) {
     if (kind.seconds != &TimeSums::unsaved_s) {
-      samples.push_back({"", fmt::format("kind=\"{}\"", kind.id), report.times.*kind.seconds});
+      samples.push_back({"", fmt::format("kind=\"{}\"", kind.id), times.*kind.seconds});
     }
   }
   return samples;
 }
 
-std::vector<Sample> save_seconds(const RunReport& report, TimePoint) {
-  const double sum = std::accumulate(report.saves.begin(), report.saves.end(), 0.0,
-                                     [](double so_far, const ReportedSave& save) { return so_far + save.seconds; });
-  return {{"_sum", "", sum}, {"_count", "", static_cast<double>(report.saves.size())}};
-}
-
-std::vector<Sample> saved_at(const RunReport& report, TimePoint) {
-  const auto time = report.status.saved ? report.status.saved->time : std::nullopt;
-  return one(time ? std::optional(std::chrono::duration<double>(time->time_since_epoch()).count()) : std::nullopt);
-}
-
-double count(std::uint64_t number) { return static_cast<double>(number); }
-
-const std::vector<Metric>& metrics() {
-  using Report = const RunReport&;
-  static const std::vector<Metric> kMetrics{
-      {"reprieve_run_state", "gauge", "1 for the state that the run is in, 0 for the others.", states},
-      {"reprieve_run_step", "gauge", "Step as the run told it last.",
-       [](Report report, TimePoint) { return one(count(report.status.reported_step)); }},
+std::vector<Metric> metrics_of(const RunReport& report, TimePoint now) {
+  const std::vector<Sample> unknown;
+  const RunStatus& status = report.status;
+  const std::optional<SavedState>& saved = status.saved;
+  const auto seconds = [](const auto& time) { return std::chrono::duration<double>(time).count(); };
+  const auto at_risk = status.at_risk(now);
+  double save_s = 0;
+  for (const ReportedSave& save : report.saves) {
+    save_s += save.seconds;
+  }
+  return {
+      {"reprieve_run_state", "gauge", "1 for the state that the run is in, 0 for the others.", states(status.state)},
+      {"reprieve_run_step", "gauge", "Step as the run told it last.", one(status.reported_step)},
       {"reprieve_run_total_steps", "gauge", "Steps that the run makes in all; absent if it does not say.",
-       [](Report report, TimePoint) {
-         const auto& steps = report.status.total_steps;
-         return one(steps > 0 ? std::optional(count(steps)) : std::nullopt);
-       }},
+       status.total_steps > 0 ? one(status.total_steps) : unknown},
       {"reprieve_at_risk_seconds", "gauge", "Work that would be lost if the run were killed now; absent if it ended.",
-       [](Report report, TimePoint now) {
-         const auto seconds = report.status.at_risk(now);
-         return one(seconds ? std::optional(seconds->count()) : std::nullopt);
-       }},
+       at_risk ? one(seconds(*at_risk)) : unknown},
       {"reprieve_last_checkpoint_timestamp_seconds", "gauge", "When the last checkpoint was saved, since 1970.",
-       saved_at},
+       saved && saved->time ? one(seconds(saved->time->time_since_epoch())) : unknown},
       {"reprieve_last_checkpoint_bytes", "gauge", "Size of the state in the last checkpoint.",
-       [](Report report, TimePoint) {
-         const auto& saved = report.status.saved;
-         return one(saved ? std::optional(count(saved->bytes)) : std::nullopt);
-       }},
-      {"reprieve_saves_total", "counter", "Checkpoints saved.",
-       [](Report report, TimePoint) { return one(count(report.saves.size())); }},
-      {"reprieve_failed_saves_total", "counter", "Saves that failed.",
-       [](Report report, TimePoint) { return one(count(report.failed_saves)); }},
-      {"reprieve_save_seconds", "summary", "Time that saves took.", save_seconds},
-      {"reprieve_starts_total", "counter", "Starts of the run.",
-       [](Report report, TimePoint) { return one(count(report.starts.size())); }},
+       saved ? one(saved->bytes) : unknown},
+      {"reprieve_saves_total", "counter", "Checkpoints saved.", one(report.saves.size())},
+      {"reprieve_failed_saves_total", "counter", "Saves that failed.", one(report.failed_saves)},
+      {"reprieve_save_seconds",
+       "summary",
+       "Time that saves took.",
+       {{"_sum", "", save_s}, {"_count", "", static_cast<double>(report.saves.size())}}},
+      {"reprieve_starts_total", "counter", "Starts of the run.", one(report.starts.size())},
       {"reprieve_notices_total", "counter", "Termination notices that the ranks agreed on.",
-       [](Report report, TimePoint) { return one(count(report.notices.size())); }},
+       one(report.notices.size())},
       {"reprieve_lost_steps_total", "counter", "Steps that had to be made again, or have to be, as far as told.",
-       [](Report report, TimePoint) { return one(count(report.lost_steps)); }},
+       one(report.lost_steps)},
       {"reprieve_time_seconds_total", "counter", "Where the time between the first start and the last event went.",
-       sums_of_time},
+       sums_of_time(report.times)},
   };
-  return kMetrics;
 }
 
 /// In OpenMetrics the family of a counter has the name without the ending of its samples.
-std::string family_name(const Metric& metric, MetricsFormat format) {
-  const std::string name = metric.name;
+std::string family_name(std::string name, MetricsFormat format) {
   constexpr std::string_view kEnding = "_total";
   return format == MetricsFormat::openmetrics && name.ends_with(kEnding) ? name.substr(0, name.size() - kEnding.size())
                                                                          : name;
-}
-
-std::string sample_line(const Metric& metric, const RunReport& report, const Sample& sample) {
-  return fmt::format("{}{}{{directory=\"{}\"{}{}}} {}\n", metric.name, sample.suffix,
-                     label_text(report.status.directory.string()), sample.label.empty() ? "" : ",", sample.label,
-                     sample.value);
 }
 
 }  // namespace
@@ -174,16 +138,20 @@ std::string report_page(const Json& reports, TimePoint now) {
 }
 
 std::string metrics_text(const std::vector<RunReport>& reports, MetricsFormat format, TimePoint now) {
+  std::vector<std::vector<Metric>> runs(reports.size());
+  std::ranges::transform(reports, runs.begin(), [&](const RunReport& report) { return metrics_of(report, now); });
   std::string text;
-  for (const Metric& metric : metrics()) {
-    std::string lines;
-    for (const RunReport& report : reports) {
-      for (const Sample& sample : metric.samples(report, now)) {
-        lines += sample_line(metric, report, sample);
+  for (std::size_t i = 0; !runs.empty() && i < runs.front().size(); ++i) {
+    const Metric& metric = runs.front()[i];
+    const std::string family = family_name(metric.name, format);
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", family, metric.help, metric.type);
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      for (const Sample& sample : runs[run][i].samples) {
+        text += fmt::format("{}{}{{directory=\"{}\"{}{}}} {}\n", metric.name, sample.suffix,
+                            label_text(reports[run].status.directory.string()), sample.label.empty() ? "" : ",",
+                            sample.label, sample.value);
       }
     }
-    const std::string family = family_name(metric, format);
-    text += fmt::format("# HELP {} {}\n# TYPE {} {}\n{}", family, metric.help, family, metric.type, lines);
   }
   return format == MetricsFormat::openmetrics ? text + "# EOF\n" : text;
 }
@@ -240,7 +208,6 @@ void define(CLI::App& command, Options& options) {
   add_duration(command, "--grace", options.question.grace_s,
                "Time from a notice to the kill, where the notice does not tell it")
       ->default_str("not known");
-  add_json(command, options.json);
 }
 
 std::vector<RunReport> report_below(const Options& options, TimePoint now) {
@@ -255,10 +222,6 @@ std::vector<RunReport> report_below(const Options& options, TimePoint now) {
         "checkpoint directory; name that, or a directory above it");
   }
   return reports;
-}
-
-[[noreturn]] void refuse_to_write(const fs::path& file, const std::string& problem) {
-  throw StorageError(ErrorCode::io, fmt::format("cannot write {}: {}", core::escaped(file.string()), problem));
 }
 
 /// Only what an earlier report has written may be written over.
@@ -279,41 +242,6 @@ void require_ours(const fs::path& file, std::string_view marker) {
   }
 }
 
-void write_all(int descriptor, std::string_view text, const fs::path& file) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno != EINTR) {
-      refuse_to_write(file, std::generic_category().message(errno));
-    }
-    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
-  }
-}
-
-/// A new file beside it replaces it at once, so nobody reads half of it.
-void replace_file(const fs::path& file, std::string_view text) {
-  fs::path temporary = file;
-  temporary += fmt::format(".{}.tmp", ::getpid());
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
-    refuse_to_write(file, std::generic_category().message(errno));
-  }
-  try {
-    write_all(descriptor, text, file);
-    std::error_code error;
-    fs::rename(temporary, file, error);
-    if (error) {
-      refuse_to_write(file, error.message());
-    }
-  } catch (...) {
-    static_cast<void>(::close(descriptor));
-    static_cast<void>(::unlink(temporary.c_str()));
-    throw;
-  }
-  if (::close(descriptor) != 0) {
-    refuse_to_write(file, std::generic_category().message(errno));
-  }
-}
-
 /// Returns whether it went to a file.
 bool write_out(const std::string& name, std::string_view text, std::string_view marker) {
   if (name == "-") {
@@ -321,7 +249,7 @@ bool write_out(const std::string& name, std::string_view text, std::string_view 
     return false;
   }
   require_ours(name, marker);
-  replace_file(name, text);
+  replace_file(name, [&](std::ostream& out) { out << text; });
   return true;
 }
 

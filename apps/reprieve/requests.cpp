@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -10,15 +11,15 @@
 
 #include "command.hpp"
 #include "core/directory.hpp"
+#include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "files.hpp"
 #include "reprieve/error.hpp"
+#include "supervisor/run_progress.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
-
-namespace stop_command {
+namespace reprieve::tool::request_command {
 
 namespace {
 
@@ -59,19 +60,6 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   add_directory(command, options.directory, "Directory of checkpoints");
   command.add_flag("--wait", options.wait, "Wait until it has happened, and print the checkpoint");
-  add_json(command, options.json);
-}
-
-bool is_in_use(const fs::path& directory) {
-  try {
-    static_cast<void>(lock_for_a_moment(directory));
-    return false;
-  } catch (const StorageError& error) {
-    if (error.code() == ErrorCode::locked) {
-      return true;
-    }
-    throw;
-  }
 }
 
 /// What is asked for, and which event says that it has happened.
@@ -110,7 +98,7 @@ struct AnswerIn {
   std::optional<Answer> operator()(const events::Failed& event) const { return Answer{false, "", event.message}; }
 };
 
-std::optional<Answer> answer_in(LogFollower& log, const Request& request) {
+std::optional<Answer> answer_in(core::LogFollower& log, const Request& request) {
   for (const core::LoggedEvent& logged : log.next()) {
     if (auto answer = std::visit(AnswerIn{request}, logged.event)) {
       return answer;
@@ -133,13 +121,13 @@ void wait_until_taken(const fs::path& file, const core::Directory& place) {
   }
 }
 
-Answer wait_for_answer(const Options& options, const Request& request, LogFollower& log) {
+Answer wait_for_answer(const Options& options, const Request& request, core::LogFollower& log) {
   for (int looks = 1;; ++looks) {
     if (auto answer = answer_in(log, request)) {
       return *answer;
     }
     constexpr int kLooksAtLock = 5;
-    if (looks % kLooksAtLock == 0 && !is_in_use(options.directory)) {
+    if (looks % kLooksAtLock == 0 && lock_if_free(options.directory)) {
       return answer_in(log, request)
           .value_or(Answer{false, "", "the run has ended and did not say that it saved; `reprieve log` shows more"});
     }
@@ -149,13 +137,13 @@ Answer wait_for_answer(const Options& options, const Request& request, LogFollow
 
 int ask(const Options& options, const Request& request) {
   require_directory(options.directory);
-  if (!is_in_use(options.directory)) {
+  if (lock_if_free(options.directory)) {
     throw MissingError(fmt::format(
         "no run uses {} now, so there is none to {}; where the file system has no locks between nodes, ask on the "
         "node of its rank 0",
         options.directory.string(), request.stops ? "stop" : "save"));
   }
-  LogFollower log(options.directory);
+  core::LogFollower log(options.directory / core::kEventLogName);
   static_cast<void>(log.next());  // what has happened already
   const core::Directory place = core::Directory::open(options.directory);
   constexpr std::size_t kMostBytes = 4000;
@@ -176,24 +164,124 @@ int ask(const Options& options, const Request& request) {
   return answer.is_good ? kGood : kBad;
 }
 
-int run_stop(const Options& options) {
-  return ask(options, {core::kPreemptFile, "save, and to leave with its restart code", true});
+}  // namespace
+
+void add(const Tool& tool) {
+  add_command<Options>(tool, "save", "Ask a run for a checkpoint", kSaveFooter, define, [](const Options& options) {
+    return ask(options, {core::kSaveFile, "save, and to continue", false});
+  });
+  add_command<Options>(tool, "stop", "Ask a run to save and to leave", kStopFooter, define, [](const Options& options) {
+    return ask(options, {core::kPreemptFile, "save, and to leave with its restart code", true});
+  });
 }
 
-int run_save(const Options& options) { return ask(options, {core::kSaveFile, "save, and to continue", false}); }
+}  // namespace reprieve::tool::request_command
+
+// reprieve log [DIR]
+
+namespace reprieve::tool::log_command {
+
+namespace {
+
+constexpr const char* kFooter =
+    R"(Prints what happened in DIR, a line for each event: the time (UTC), the step, and what it was. Node-local copies and the
+progress between two saves are left out.
+
+Examples:
+  reprieve log checkpoints
+  reprieve log checkpoints --last 20
+  reprieve log checkpoints --follow               and what happens from now on, until interrupted
+  reprieve log checkpoints --json | jq 'select(.event == "save_finished") | .seconds'    all events, one on a line
+
+Exit codes: 0 printed,)";
+
+struct Options {
+  std::filesystem::path directory;
+  std::uint64_t last = 0;
+  bool follow = false;
+  bool json = false;
+};
+
+void define(CLI::App& command, Options& options) {
+  add_directory(command, options.directory, "Directory of checkpoints");
+  command.add_option("--last", options.last, "Begin with the last N events only")
+      ->check(not_negative())
+      ->type_name("N");
+  command.add_flag("--follow", options.follow, "Print what happens from now on, too");
+}
+
+/// The words of `reprieve run`, and for some events that it has no use for.
+struct Words {
+  const core::LoggedEvent& logged;
+
+  std::string operator()(const auto&) const {
+    const auto event = supervisor::describe(logged);
+    return event ? event->text : "";
+  }
+  std::string operator()(const events::Start& event) const {
+    return fmt::format("start {} on {}, {} (process {})", event.run, event.host,
+                       count_text(static_cast<std::uint64_t>(event.world_size), "rank"), event.pid);
+  }
+  std::string operator()(const events::Notice& event) const {
+    return fmt::format("notice on rank {} ({}): {}{}", event.rank, event.host, event.source,
+                       event.message.empty() ? "" : ", " + event.message);
+  }
+  std::string operator()(const events::SaveStarted& event) const {
+    return fmt::format("saving checkpoint {}{}", event.number, event.reason ? ": " + reason_text(*event.reason) : "");
+  }
+  std::string operator()(const events::PassedOver& event) const {
+    return fmt::format("{} is corrupt and passed over: {}", event.file, event.reason);
+  }
+  std::string operator()(const events::Retired& event) const {
+    return fmt::format("removed checkpoint {}", event.number);
+  }
+};
+
+void print(const core::LoggedEvent& logged, bool json) {
+  if (json) {
+    std::cout << to_json(logged).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+    return;
+  }
+  const std::string words = std::visit(Words{logged}, logged.event);
+  if (!words.empty()) {
+    const auto step = core::step_of(logged.event);
+    const auto time = core::time_of_event(logged.time);
+    std::cout << fmt::format("{}  {:>8}  {}\n", time ? utc_time(*time) : "?", step ? std::to_string(*step) : "-",
+                             printable(words));
+  }
+}
+
+int run(const Options& options) {
+  constexpr std::chrono::milliseconds kLook{500};
+  require_directory(options.directory);
+  const auto file = options.directory / core::kEventLogName;
+  if (!std::filesystem::exists(file)) {
+    throw MissingError(core::escaped(options.directory.string()) +
+                       " has no event log (events.jsonl): no run was ever here");
+  }
+  core::LogFollower log(file);
+  auto events = log.next();
+  const std::uint64_t shown = options.last == 0 ? events.size() : std::min<std::uint64_t>(options.last, events.size());
+  events.erase(events.begin(), events.end() - static_cast<std::ptrdiff_t>(shown));
+  for (;;) {
+    for (const core::LoggedEvent& event : events) {
+      print(event, options.json);
+    }
+    if (!options.follow) {
+      return kGood;
+    }
+    if (!std::cout.flush()) {
+      throw StorageError(ErrorCode::io, "cannot write to standard output");
+    }
+    std::this_thread::sleep_for(kLook);
+    events = log.next();
+  }
+}
 
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "stop", "Ask a run to save and to leave", kStopFooter, define, run_stop);
+  add_command<Options>(tool, "log", "What happened in a run, line by line", kFooter, define, run);
 }
-}  // namespace stop_command
 
-namespace save_command {
-void add(const Tool& tool) {
-  add_command<stop_command::Options>(tool, "save", "Ask a run for a checkpoint", stop_command::kSaveFooter,
-                                     stop_command::define, stop_command::run_save);
-}
-}  // namespace save_command
-
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::log_command

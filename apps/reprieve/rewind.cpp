@@ -53,12 +53,10 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--undo", options.undo, "Take back the last rewind")->excludes(step);
   command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
   command.add_flag("--dry-run", options.dry_run, "Only say what would be done");
-  add_json(command, options.json);
 }
 
 /// What becomes of the directory.
 struct Result {
-  std::string prefix;
   std::vector<std::string> moved;  ///< names of checkpoints, as they are called after a rewind
   std::string newest;              ///< from which the next launch resumes
   std::uint64_t step = 0;
@@ -147,7 +145,7 @@ Result rewind(const Options& asked) {
   options.prefix = files[target].prefix;
   const std::uint64_t count = rewinds_so_far(rewound(options)) + 1;
   const std::string suffix = std::string(manager::kRewoundSuffix) + (count > 1 ? "." + std::to_string(count) : "");
-  Result result{options.prefix, {}, files[target].path.filename().string(), *options.step};
+  Result result{{}, files[target].path.filename().string(), *options.step};
   files.erase(files.begin(), files.begin() + static_cast<std::ptrdiff_t>(target) + 1);
   for (const CheckpointFile& file : files) {
     result.moved.push_back(file.path.filename().string() + suffix);
@@ -173,7 +171,7 @@ Result undo(const Options& options) {
   std::erase_if(names, [&](const auto& name) { return name.count != last; });
   const std::string prefix = names.empty() ? options.prefix.empty() ? "ckpt" : options.prefix : names.front().prefix;
   manager::CheckpointDirectory directory(options.directory, prefix, true);
-  Result result{prefix, {}, "", 0};
+  Result result;
   for (const auto& name : names) {
     if (fs::exists(fs::symlink_status(directory.file(name.number)))) {
       throw UsageError(

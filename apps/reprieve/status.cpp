@@ -225,7 +225,6 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--watch", options.watch, "Show it again and again, until interrupted");
   add_duration(command, "--interval", options.interval, "With --watch: so often")->default_str("2s");
   add_color(command);
-  add_json(command, options.json);
 }
 
 /// The log reports a node-local copy when the next one begins, and not each one. Here the parts themselves say more.

@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <sstream>
 #include <utility>
 
-#include "core/log.hpp"
+#include "core/event_log.hpp"
 #include "core/process.hpp"
 
 namespace reprieve::tool {
@@ -35,14 +34,8 @@ std::string human_age(std::chrono::system_clock::time_point time) {
 }
 
 std::string utc_time(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm fields{};
-  std::array<char, 64> text{};
-  if (::gmtime_r(&seconds, &fields) == nullptr ||
-      std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &fields) == 0) {
-    return "unknown";
-  }
-  return text.data();
+  constexpr std::size_t kToTheSecond = 19;
+  return core::event_time(time).substr(0, kToTheSecond) + 'Z';
 }
 
 std::string shape_text(const Extents& shape) { return shape.empty() ? "scalar" : core::list_text(shape); }
@@ -105,7 +98,6 @@ using supervisor::Finding;
 /// For lines on a terminal.
 constexpr std::size_t kWidth = 110;
 
-constexpr std::array kMarks{"ok     ", "look at", "PROBLEM", "unknown"};
 constexpr std::array kTones{Tone::good, Tone::warning, Tone::bad, Tone::warning};
 
 }  // namespace
@@ -139,16 +131,15 @@ Json to_json(const SaveReason& reason) {
   return json;
 }
 
-void print_json(std::ostream& out, const Json& json) {
+void print_json(std::ostream& out, const Json& json, int indent) {
   Json answer = Json::object();
   answer["version"] = kJsonVersion;
   answer.update(json);
-  out << answer.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  out << answer.dump(indent, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 std::string toned(Tone tone, const std::string& text) {
-  constexpr std::array kColours{"\x1b[32m", "\x1b[33m", "\x1b[1;31m"};
-  return has_color() ? kColours.at(static_cast<std::size_t>(tone)) + text + "\x1b[0m" : text;
+  return has_color() ? name_of(tone, {"\x1b[32m", "\x1b[33m", "\x1b[1;31m"}) + text + "\x1b[0m" : text;
 }
 
 void set_color(bool always, bool never) { has_color() = always || (!never && has_color()); }
@@ -183,7 +174,7 @@ void Progress::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
 
 void print_findings(std::ostream& out, const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
-    const std::string mark = kMarks.at(static_cast<std::size_t>(finding.grade));
+    const std::string mark = name_of(finding.grade, {"ok     ", "look at", "PROBLEM", "unknown"});
     const std::string lines = wrapped(mark + "  " + printable(finding.text), kWidth);
     out << toned(kTones.at(static_cast<std::size_t>(finding.grade)), mark) << lines.substr(mark.size());
     if (!finding.advice.empty()) {

@@ -5,8 +5,11 @@
 /// What people read: sizes, ages, shapes, findings, and how far something is. And what programs read: JSON.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -73,6 +76,12 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
+/// The name of a value of an enum. @param names  of all of them, in their order
+template <class Enum>
+const char* name_of(Enum value, std::initializer_list<const char*> names) {
+  return std::data(names)[static_cast<std::size_t>(value)];
+}
+
 /// A list of what @p convert makes of each item.
 template <class Items, class Convert>
 Json list_json(const Items& items, Convert convert) {
@@ -93,8 +102,9 @@ void set_color(bool always, bool never);
 /// The number at the top of all JSON: another one if a field changes its name or its meaning (JSON.md).
 inline constexpr int kJsonVersion = 1;
 
-/// Writes an object as indented JSON, with the version before it; bytes that are not UTF-8 are replaced.
-void print_json(std::ostream& out, const Json& json);
+/// Writes an object as JSON, with the version before it; bytes that are not UTF-8 are replaced.
+/// @param indent  -1: all on one line
+void print_json(std::ostream& out, const Json& json, int indent = 2);
 
 /// What a command found, on standard output: as JSON if that is wanted, else as @p print writes it.
 template <class Print>

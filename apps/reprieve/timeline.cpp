@@ -59,8 +59,7 @@ void ReportedStart::note_that_it_reached(std::uint64_t step) {
 }
 
 const TimeKind& kind_of(Fate fate) {
-  constexpr std::array kIds{"kept", "lost", "unsaved", "unknown"};
-  const std::string_view id = kIds.at(static_cast<std::size_t>(fate));
+  const std::string_view id = name_of(fate, {"kept", "lost", "unsaved", "unknown"});
   return *std::ranges::find_if(time_kinds(), [&](const TimeKind& kind) { return kind.id == id; });
 }
 
@@ -95,17 +94,6 @@ std::optional<double> wall_clock_of(const std::string& text) {
   return std::chrono::duration<double>(whole->time_since_epoch()).count() + fraction;
 }
 
-/// How a start ended, by its state.
-const char* ending_of(RunState state) {
-  constexpr std::array kNames{"working", "working", "working", "saved", "finished", "failed", "killed", "untold"};
-  return kNames.at(static_cast<std::size_t>(state));
-}
-
-const char* to_id(Source source) {
-  constexpr std::array kIds{"nothing", "checkpoint", "local_copy", "local_copy_of_other_nodes", "local_copy_flushed"};
-  return kIds.at(static_cast<std::size_t>(source));
-}
-
 Json start_json(const ReportedStart& start) {
   return {{"time", start.time ? Json(utc_time(*start.time)) : Json()},
           {"host", start.event.host},
@@ -116,11 +104,13 @@ Json start_json(const ReportedStart& start) {
           {"restore_begin_s", or_null(start.restore_begin_s)},
           {"restore_end_s", or_null(start.restore_end_s)},
           {"end_s", start.end_s},
-          {"restored", to_id(start.source)},
+          {"restored", name_of(start.source, {"nothing", "checkpoint", "local_copy", "local_copy_of_other_nodes",
+                                              "local_copy_flushed"})},
           {"saved_by_local_copy", start.saved_by_local},
           {"step_from", or_null(start.step_from)},
           {"step_to", or_null(start.step_to)},
-          {"ending", ending_of(start.ending)},
+          {"ending",
+           name_of(start.ending, {"working", "working", "working", "saved", "finished", "failed", "killed", "untold"})},
           {"why", start.why},
           {"lost_steps", start.lost_steps},
           {"perhaps_lost_steps", or_null(start.perhaps_lost_steps)},
@@ -183,16 +173,6 @@ Json points_json(const RunReport& report) {
   return list;
 }
 
-std::string advice_text(const Advice& advice) {
-  std::ostringstream text;
-  print_text(text, advice);
-  return text.str();
-}
-
-bool is_preemption(const std::optional<SaveReason>& reason) {
-  return reason && reason->kind == SaveReason::Kind::preemption;
-}
-
 /// What becomes of the work after the last save.
 Fate fate_of_rest(RunState ending) {
   if (ending == RunState::ended) {
@@ -221,6 +201,8 @@ void sum_up(RunReport& report) {
 }  // namespace
 
 Json to_json(const RunReport& report, TimePoint now) {
+  std::ostringstream advice_text;
+  print_text(advice_text, report.advice);
   return {{"status", to_json(report.status, now)},
           {"length_s", report.length_s()},
           {"times", time_sums_json(report.times)},
@@ -237,7 +219,7 @@ Json to_json(const RunReport& report, TimePoint now) {
           {"points", points_json(report)},
           {"asked_grace_s", or_null(report.advice.question.grace_s)},
           {"advice", to_json(report.advice)},
-          {"advice_text", advice_text(report.advice)}};
+          {"advice_text", advice_text.str()}};
 }
 
 void WorkAccounting::add(const WorkSpan& span) {
@@ -593,7 +575,7 @@ void Timeline::on(const events::SaveFinished& event) {
   const double seconds = plausible(event.seconds).value_or(0);
   const double blocked_s = plausible(event.blocked_seconds).value_or(seconds);
   stood_still(blocked_s);
-  saves_by_itself_ |= event.reason && !is_preemption(event.reason);
+  saves_by_itself_ |= event.reason && event.reason->kind != SaveReason::Kind::preemption;
   if (const std::size_t count = std::min(saving_->spans, ledger_.open()); count > 0) {
     interval_s_ = std::max(interval_s_, ledger_.open_span(count - 1).work_s);
   }

@@ -2,6 +2,7 @@
 #include "values.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -12,7 +13,6 @@
 
 #include "core/log.hpp"
 #include "core/setting.hpp"
-#include "diff.hpp"
 #include "files.hpp"
 #include "reprieve/error.hpp"
 #include "storage/read/block_reader.hpp"
@@ -240,11 +240,8 @@ double half_number(Element bytes) {
 }
 
 std::string hexadecimal(Element bytes) {
-  std::string text = "0x";
-  for (const std::byte byte : bytes) {
-    text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
-  }
-  return text;
+  const auto* const first = reinterpret_cast<const unsigned char*>(bytes.data());  // NOLINT: numbers here
+  return fmt::format("0x{:02x}", fmt::join(first, first + bytes.size(), ""));
 }
 
 std::string real_text(ElementType type, Element element) {
@@ -359,10 +356,6 @@ void print_values(const Selection& selection, std::uint64_t most) {
   std::cout << '\n';
 }
 
-std::string place_text(const Selection& selection) {
-  return selection.rank() ? fmt::format(", rank {} of {}", *selection.rank(), selection.variable().box_count) : "";
-}
-
 Json to_json(const ValueOptions& options, const Selection& selection, std::uint64_t most) {
   const storage::StoredVariable& variable = selection.variable();
   const std::size_t size = variable.type.size_bytes;
@@ -398,9 +391,10 @@ void show_values(const ValueOptions& options, std::uint64_t limit, bool json) {
     return;
   }
   const storage::StoredVariable& variable = selection.variable();
-  std::cout << fmt::format("{}  {} {}, {}{}\n", printable(variable.name), to_string(variable.type),
-                           shape_text(selection.whole_shape()), state::to_string(variable.distribution),
-                           place_text(selection));
+  std::cout << fmt::format(
+      "{}  {} {}, {}{}\n", printable(variable.name), to_string(variable.type), shape_text(selection.whole_shape()),
+      state::to_string(variable.distribution),
+      selection.rank() ? fmt::format(", rank {} of {}", *selection.rank(), variable.box_count) : "");
   print_values(selection, most);
   if (most < all) {
     std::cout << fmt::format("... {} more; --limit 0 prints all, `reprieve export` writes them to a file\n",

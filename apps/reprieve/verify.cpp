@@ -41,7 +41,6 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   add_directory(command, options.paths, "Checkpoints, and directories of checkpoints", "FILE|DIR");
   add_color(command);
-  add_json(command, options.json);
 }
 
 /// What became of one file.
@@ -180,7 +179,6 @@ void define(CLI::App& command, Options& options) {
   add_directory(command, options.directory, "Directory of checkpoints");
   command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
   command.add_flag("--dry-run", options.dry_run, "Only verify them");
-  add_json(command, options.json);
 }
 
 /// What became of one of them.

@@ -54,13 +54,6 @@ std::size_t parse_numbers(std::string_view line, std::array<unsigned, kPixels + 
   }
 }
 
-void add_image(Samples& samples, const std::array<unsigned, kPixels + 1>& numbers) {
-  for (std::size_t p = 0; p < kPixels; ++p) {
-    samples.inputs.push_back(static_cast<double>(numbers[p]) / kMaxPixel);
-  }
-  samples.labels.push_back(static_cast<std::uint8_t>(numbers[kPixels]));
-}
-
 void parse_line(std::string_view line, const std::string& origin, std::size_t line_number, Samples& samples) {
   std::array<unsigned, kPixels + 1> numbers{};
   const std::size_t count = parse_numbers(line, numbers, origin, line_number);
@@ -74,7 +67,10 @@ void parse_line(std::string_view line, const std::string& origin, std::size_t li
   if (numbers[kPixels] >= kClasses) {
     fail_line(origin, line_number, "digit " + std::to_string(numbers[kPixels]) + " is not one of 0 to 9");
   }
-  add_image(samples, numbers);
+  for (std::size_t p = 0; p < kPixels; ++p) {
+    samples.inputs.push_back(static_cast<double>(numbers[p]) / kMaxPixel);
+  }
+  samples.labels.push_back(static_cast<std::uint8_t>(numbers[kPixels]));
 }
 
 }  // namespace

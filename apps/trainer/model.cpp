@@ -29,12 +29,6 @@ std::vector<double> dense(const LayerView& layer, std::span<const double> parame
   return outputs;
 }
 
-void relu(std::vector<double>& values) {
-  for (double& value : values) {
-    value = std::max(value, 0.0);
-  }
-}
-
 /// Turns every row of @p classes values into probabilities; the maximum is subtracted so that exp cannot overflow.
 void softmax(std::vector<double>& values, std::size_t classes) {
   for (auto row = values.begin(); row != values.end(); row += static_cast<std::ptrdiff_t>(classes)) {
@@ -122,7 +116,7 @@ Model::Activations Model::forward(std::span<const double> parameters, const Samp
     if (&layer == &layers_.back()) {
       softmax(outputs, layer.outputs);
     } else {
-      relu(outputs);
+      std::ranges::transform(outputs, outputs.begin(), [](double value) { return std::max(value, 0.0); });
     }
     activations.push_back(std::move(outputs));
   }
@@ -168,8 +162,6 @@ Score Model::evaluate(std::span<const double> parameters, const Samples& samples
 
 std::string_view name_of(OptimizerKind kind) noexcept { return kind == OptimizerKind::sgd ? "sgd" : "adam"; }
 
-double default_learning_rate(OptimizerKind kind) noexcept { return kind == OptimizerKind::sgd ? 0.1 : 0.003; }
-
 Optimizer::Optimizer(OptimizerKind kind, double learning_rate, std::size_t slice_size)
     : kind_(kind), learning_rate_(learning_rate) {
   const std::vector<double> zeros(slice_size);
@@ -181,14 +173,9 @@ Optimizer::Optimizer(OptimizerKind kind, double learning_rate, std::size_t slice
 }
 
 void Optimizer::update(std::span<double> parameters, std::span<const double> gradient, std::uint64_t step) {
-  if (kind_ == OptimizerKind::sgd) {
-    update_sgd(parameters, gradient);
-  } else {
-    update_adam(parameters, gradient, step);
+  if (kind_ == OptimizerKind::adam) {
+    return update_adam(parameters, gradient, step);
   }
-}
-
-void Optimizer::update_sgd(std::span<double> parameters, std::span<const double> gradient) {
   std::vector<double>& velocity = moments_[0].values;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     velocity[i] = kMomentum * velocity[i] + gradient[i];

@@ -72,9 +72,6 @@ enum class OptimizerKind : std::uint8_t { sgd, adam };
 /// "sgd" or "adam".
 std::string_view name_of(OptimizerKind kind) noexcept;
 
-/// A learning rate that suits the kind.
-double default_learning_rate(OptimizerKind kind) noexcept;
-
 /// A running average of gradients, one element per parameter of the slice.
 struct Moment {
   std::string name;
@@ -96,7 +93,6 @@ class Optimizer {
   [[nodiscard]] const std::vector<Moment>& moments() const noexcept { return moments_; }
 
  private:
-  void update_sgd(std::span<double> parameters, std::span<const double> gradient);
   void update_adam(std::span<double> parameters, std::span<const double> gradient, std::uint64_t step);
 
   OptimizerKind kind_;

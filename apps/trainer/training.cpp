@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <reprieve/error.hpp>
 #include <reprieve/serializer.hpp>
 #include <stdexcept>
@@ -15,13 +17,72 @@
 namespace trainer {
 namespace {
 
+constexpr const char* kDescription =
+    "Trains a neural network to read digits, on any number of MPI ranks, and survives preemption: a SIGTERM or\n"
+    "SIGUSR1 to any rank makes all ranks save one checkpoint and leave with exit code 42; the same command then goes\n"
+    "on where it stopped.";
+
+constexpr const char* kExamples = R"(Examples:
+  Train on 4 ranks, with checkpoints in ./checkpoints, and again to see that there is nothing left to do:
+    mpirun -n 4 reprieve-trainer
+  Steps slow enough to watch, a preemption from another terminal (one rank is enough), and the same command to resume:
+    mpirun -n 4 reprieve-trainer --step-delay-ms 50 --checkpoint-dir run1
+    kill -TERM $(pgrep -n reprieve-train)
+    mpirun -n 4 reprieve-trainer --step-delay-ms 50 --checkpoint-dir run1
+  A checkpoint every 100 steps against deaths without notice, and 20 seconds of grace after a notice:
+    mpirun -n 4 reprieve-trainer --checkpoint-every 100 --grace-period 20
+  Everything from a file, one value overridden, the result as JSON:
+    mpirun -n 4 reprieve-trainer --config configs/trainer.json --epochs 5 --summary summary.json
+Exit codes: 0 finished, 42 preempted and saved (start me again), 2 wrong options, 1 any other error.
+Settings of the library come from the file's other sections and from REPRIEVE_... variables as well.)";
+
+using apps::between;
+
+void add_training_options(CLI::App& app, Options& options) {
+  const std::map<std::string, OptimizerKind> optimizers{{"sgd", OptimizerKind::sgd}, {"adam", OptimizerKind::adam}};
+  const auto at_least_1 = between(std::uint64_t{1}, std::uint64_t{1'000'000'000});
+  app.add_option("--data", options.data,
+                 "data set: gzip-compressed lines of 64 pixels and the digit (default: digits)");
+  app.add_option("--epochs", options.epochs, "when to stop")->capture_default_str()->check(at_least_1);
+  app.add_option("--steps-per-epoch", options.steps_per_epoch, "0: as many as the training set has batches")
+      ->capture_default_str();
+  app.add_option("--batch-size", options.batch_size, "samples per step, over all ranks")
+      ->capture_default_str()
+      ->check(at_least_1);
+  app.add_option("--hidden", options.hidden, "sizes of the hidden layers, as in 64,32")
+      ->capture_default_str()
+      ->delimiter(',')
+      ->check(between(std::uint64_t{1}, std::uint64_t{100'000}));
+  app.add_option("--optimizer", options.optimizer, "sgd (with momentum) or adam")
+      ->transform(CLI::CheckedTransformer(optimizers).description(""))
+      ->default_str("adam")
+      ->type_name("sgd|adam");
+  app.add_option("--learning-rate", options.learning_rate, "default: 0.003 for adam, 0.1 for sgd")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--noise", options.noise, "standard deviation of the noise on training pixels, which are 0 to 1")
+      ->capture_default_str()
+      ->check(between(0.0, 10.0));
+  app.add_option("--seed", options.seed, "of everything random")->capture_default_str();
+}
+
+void add_failing_options(CLI::App& app, Options& options) {
+  const std::map<std::string, FailPoint> points{{"begin", FailPoint::begin}, {"end", FailPoint::end}};
+  app.add_option("--fail-rank", options.fail_rank, "this rank throws in step --fail-step")->group(apps::kForTests);
+  app.add_option("--fail-step", options.fail_step, "counted from 0, over all restarts")
+      ->capture_default_str()
+      ->group(apps::kForTests);
+  app.add_option("--fail-point", options.fail_point,
+                 "begin: before the exchange of gradients, where the other ranks wait in vain; end: after it")
+      ->transform(CLI::CheckedTransformer(points).description(""))
+      ->default_str("end")
+      ->type_name("begin|end")
+      ->group(apps::kForTests);
+}
+
 using Engine = std::mt19937_64;
 
-std::uint32_t low_half(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
-std::uint32_t high_half(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32U); }
-
 Engine seeded(std::uint64_t seed, int stream) {
-  std::seed_seq sequence{low_half(seed), high_half(seed), static_cast<std::uint32_t>(stream)};
+  std::seed_seq sequence{seed & 0xffff'ffffU, seed >> 32U, static_cast<std::uint64_t>(stream)};  // words of 32 bits
   return Engine(sequence);
 }
 
@@ -61,12 +122,6 @@ apps::Bytes replicated_bytes(const TrainingState& state) {
   return bytes;
 }
 
-apps::Bytes per_rank_bytes(const TrainingState& state) {
-  apps::Bytes bytes = reprieve::Serializer<Engine>::save(state.noise_engine);
-  append(bytes, std::as_bytes(std::span(state.epoch_loss_samples)));
-  return bytes;
-}
-
 void check_replicas(const apps::Bytes& replicated, const apps::Ranks& ranks) {
   const std::vector<std::uint64_t> hashes = ranks.all_gather(hash(replicated));
   const auto other = std::find_if(hashes.begin(), hashes.end(), [&](std::uint64_t h) { return h != hashes.front(); });
@@ -101,7 +156,7 @@ std::uint64_t choose_steps_per_epoch(const Options& options, std::size_t samples
 TrainingState initial_state(const Options& options, const Dataset& dataset, const Model& model, apps::Slice mine,
                             int rank) {
   std::mt19937_64 weight_engine(options.seed);
-  const double learning_rate = options.learning_rate.value_or(default_learning_rate(options.optimizer));
+  const double learning_rate = options.learning_rate.value_or(options.optimizer == OptimizerKind::sgd ? 0.1 : 0.003);
   return {.parameters = model.initial_parameters(weight_engine),
           .sampler = Sampler(dataset.training.labels.size(), options.seed),
           .progress = {},
@@ -112,6 +167,17 @@ TrainingState initial_state(const Options& options, const Dataset& dataset, cons
 }
 
 }  // namespace
+
+Options parse_options(int argc, const char* const* argv) {
+  Options options;
+  apps::CommandLine line(kDescription, "reprieve-trainer", "trainer");
+  line.app().footer(kExamples);
+  add_training_options(line.app(), options);
+  line.add_common_options(options);
+  add_failing_options(line.app(), options);
+  line.parse(argc, argv, options);
+  return options;
+}
 
 std::mt19937_64 noise_engine_of(std::uint64_t seed, int rank) { return seeded(seed, rank + 1); }
 
@@ -172,7 +238,9 @@ Digests digest_of(const TrainingState& state, const apps::Ranks& ranks) {
     append(bytes, ranks.gather(std::as_bytes(std::span(moment.values))));
   }
   const std::uint64_t shared = hash(bytes);
-  append(bytes, ranks.gather(per_rank_bytes(state)));
+  apps::Bytes per_rank = reprieve::Serializer<Engine>::save(state.noise_engine);
+  append(per_rank, std::as_bytes(std::span(state.epoch_loss_samples)));
+  append(bytes, ranks.gather(per_rank));
   return ranks.is_chief() ? Digests{shared, hash(bytes)} : Digests{};
 }
 

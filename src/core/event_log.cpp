@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "reprieve/error.hpp"
@@ -119,6 +120,32 @@ std::vector<LoggedEvent> read_events(const std::filesystem::path& file, std::siz
     std::getline(stream, line);  // most likely the rest of a line
   }
   while (std::getline(stream, line)) {
+    if (auto event = event_from_text(line)) {
+      events.push_back(std::move(*event));
+    }
+  }
+  return events;
+}
+
+LogFollower::LogFollower(std::filesystem::path file, bool from_end) : file_(std::move(file)) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(file_, error);
+  offset_ = from_end && !error ? size : 0;
+}
+
+std::vector<LoggedEvent> LogFollower::next() {
+  std::ifstream stream(file_, std::ios::binary);
+  if (!stream) {
+    throw storage_error("read", file_, errno);
+  }
+  std::error_code error;
+  if (std::filesystem::file_size(file_, error) < offset_ && !error) {
+    offset_ = 0;
+  }
+  stream.seekg(static_cast<std::streamoff>(offset_));
+  std::vector<LoggedEvent> events;
+  for (std::string line; std::getline(stream, line) && !stream.eof();) {
+    offset_ += line.size() + 1;
     if (auto event = event_from_text(line)) {
       events.push_back(std::move(*event));
     }

@@ -5,6 +5,7 @@
 /// The event log: one JSON object per line, appended to `<checkpoint directory>/events.jsonl` by rank 0.
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -51,6 +52,21 @@ inline constexpr std::size_t kLongestLog = std::size_t{256} << 20;
 /// so is what lies more than @p tail_bytes before the end of the file. Empty if the file does not exist or cannot be
 /// read.
 std::vector<LoggedEvent> read_events(const std::filesystem::path& file, std::size_t tail_bytes = std::size_t{1} << 20);
+
+/// Reads what is added to an event log. A line that is not whole waits for its rest. A log that has become shorter is
+/// another one, and is read from its beginning. Not thread-safe.
+class LogFollower {
+ public:
+  /// @param from_end  what is in the log already does not count
+  explicit LogFollower(std::filesystem::path file, bool from_end = false);
+
+  /// What is new since the last call. @throws StorageError if the log cannot be read
+  [[nodiscard]] std::vector<LoggedEvent> next();
+
+ private:
+  std::filesystem::path file_;
+  std::uintmax_t offset_ = 0;
+};
 
 /// A time as the events have it ("2026-03-01T12:00:00.000000Z"): later ones are greater as texts too.
 std::string event_time(std::chrono::system_clock::time_point time);

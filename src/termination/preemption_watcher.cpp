@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <condition_variable>
-#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <stop_token>
@@ -33,8 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
 
 PreemptionMessage message_of(const events::Notice& notice, const std::string& time) {
   PreemptionMessage message{notice.rank, notice.host, notice.source, notice.message,
@@ -68,10 +65,8 @@ core::Descriptor open_record(const fs::path& file) {
 
 }  // namespace
 
-RunFollower::RunFollower(fs::path directory) : directory_(std::move(directory)) {
-  std::error_code error;
-  const auto size = fs::file_size(directory_ / core::kEventLogName, error);
-  offset_ = error ? 0 : size;
+RunFollower::RunFollower(fs::path directory)
+    : directory_(std::move(directory)), log_(directory_ / core::kEventLogName, true) {
   hold_record();
 }
 
@@ -83,45 +78,16 @@ void RunFollower::hold_record() {
   }
 }
 
-/// A line that is not yet complete is left for the next time.
-std::optional<std::string> RunFollower::next_line() {
-  auto end = pending_.find('\n');
-  if (end == std::string::npos) {
-    const fs::path file = directory_ / core::kEventLogName;
-    std::error_code error;
-    const auto size = fs::file_size(file, error);
-    if (error || size == offset_) {
-      return std::nullopt;
-    }
-    if (size < offset_) {  // another file
-      offset_ = 0;
-      pending_.clear();
-    }
-    std::ifstream stream(file, std::ios::binary);
-    stream.seekg(static_cast<std::streamoff>(offset_));
-    std::string added(kReadBytes, '\0');
-    stream.read(added.data(), static_cast<std::streamsize>(added.size()));
-    added.resize(static_cast<std::size_t>(stream.gcount()));
-    offset_ += added.size();
-    pending_ += added;
-    end = pending_.find('\n');
-  }
-  if (end == std::string::npos) {
-    return std::nullopt;
-  }
-  std::string line = pending_.substr(0, end);
-  pending_.erase(0, end + 1);
-  return line;
-}
-
 std::optional<PreemptionMessage> RunFollower::next_notice() {
-  while (const auto line = next_line()) {
-    const auto logged = core::event_from_text(*line);
-    if (logged && std::holds_alternative<events::Ready>(logged->event)) {
-      hold_record();
-    } else if (logged && std::holds_alternative<events::Notice>(logged->event)) {
-      return message_of(std::get<events::Notice>(logged->event), logged->time);
+  try {
+    for (const core::LoggedEvent& logged : log_.next()) {
+      if (std::holds_alternative<events::Ready>(logged.event)) {
+        hold_record();
+      } else if (const auto* notice = std::get_if<events::Notice>(&logged.event)) {
+        return message_of(*notice, logged.time);
+      }
     }
+  } catch (const StorageError&) {  // not there yet
   }
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/event_log.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/notice.hpp"
 
@@ -22,20 +23,18 @@ class RunFollower {
   /// What is in the log already does not count.
   explicit RunFollower(std::filesystem::path directory);
 
-  /// The next notice in what was added since the last call; nothing if there is none yet.
+  /// The first notice in what was added since the last call; nothing if there is none yet.
   std::optional<PreemptionMessage> next_notice();
 
   /// Those of the latest run that live on: "rank 3 (process 4711 on host)"; empty if all are gone.
   [[nodiscard]] std::vector<std::string> living();
 
  private:
-  std::optional<std::string> next_line();
   void hold_record();
 
   std::filesystem::path directory_;
-  std::uintmax_t offset_ = 0;  ///< of what was read of the log
-  std::string pending_;        ///< read, but not parsed
-  core::Descriptor record_;    ///< the list of the run, open: its lock is that of this very run
+  core::LogFollower log_;
+  core::Descriptor record_;  ///< the list of the run, open: its lock is that of this very run
   std::vector<core::Worker> workers_;
 };
 

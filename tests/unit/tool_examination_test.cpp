@@ -11,8 +11,8 @@
 #include <limits>
 #include <vector>
 
-#include "diff.hpp"
 #include "doctor.hpp"
+#include "values.hpp"
 
 namespace reprieve::tool {
 namespace {
