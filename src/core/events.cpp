@@ -1,119 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/events.hpp"
 
-#include <cmath>
-#include <concepts>
 #include <map>
-#include <type_traits>
 #include <utility>
 
 #include "core/strict_json.hpp"
 
-namespace reprieve::core {
+namespace reprieve {
 
-using Json = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;
-
-namespace {
-
-template <class T>
-concept HasFields = requires(const T& value) {
-  T::fields(value, [](const char*, const auto&) {});
-};
-
-template <class T>
-OrderedJson value_of(const std::optional<T>& value);
-template <class T>
-OrderedJson value_of(const std::vector<T>& list);
-
-template <class T>
-OrderedJson value_of(const T& value) {
-  if constexpr (HasFields<T>) {
-    OrderedJson json = OrderedJson::object();
-    T::fields(value, [&](const char* name, const auto& field) {
-      if (OrderedJson written = value_of(field); !written.is_null()) {
-        json[name] = std::move(written);
-      }
-    });
-    return json;
-  } else if constexpr (std::is_same_v<T, SaveReason>) {
-    return core::to_json(value);
-  } else {
-    return value;
-  }
-}
-template <class T>
-OrderedJson value_of(const std::optional<T>& value) {
-  return value ? value_of(*value) : OrderedJson();
-}
-template <class T>
-OrderedJson value_of(const std::vector<T>& list) {
-  OrderedJson json = OrderedJson::array();
-  for (const T& item : list) {
-    json.push_back(value_of(item));
-  }
-  return json;
+nlohmann::ordered_json json_of(const SaveReason& reason) {
+  return {{"kind", to_string(reason.kind)},
+          {"rank", reason.rank},
+          {"host", reason.host},
+          {"source", reason.source},
+          {"message", reason.message}};
 }
 
-// Reading: whether the value is of the type. If it is not, the field keeps its default.
-
-bool read(const Json& json, std::string& value) { return json.is_string() && (value = json.get<std::string>(), true); }
-bool read(const Json& json, bool& value) { return json.is_boolean() && (value = json.get<bool>(), true); }
-bool read(const Json& json, double& value) {
-  return json.is_number() && std::isfinite(json.get<double>()) && (value = json.get<double>(), true);
-}
-template <std::integral T>
-bool read(const Json& json, T& value) {
-  const bool fits = json.is_number_unsigned() ? std::in_range<T>(json.get<std::uint64_t>())
-                                              : json.is_number_integer() && std::in_range<T>(json.get<std::int64_t>());
-  return fits && (value = json.get<T>(), true);
-}
-bool read(const Json& json, Json& value) { return (value = json, true); }
-bool read(const Json& json, SaveReason& reason);
-template <HasFields T>
-bool read(const Json& json, T& value);
-template <class T>
-bool read(const Json& json, std::vector<T>& list);
-
-template <class T>
-bool read(const Json& json, std::optional<T>& value) {
-  T there{};
-  return read(json, there) && (value = std::move(there), true);
-}
-
-template <class T>
-bool read(const Json& json, std::vector<T>& list) {
-  std::vector<T> found;
-  for (const Json& item : json.is_array() ? json : Json::array()) {
-    if (!read(item, found.emplace_back())) {
-      return false;
-    }
-  }
-  list = std::move(found);
-  return true;
-}
-
-template <class T>
-void read_field(const Json& json, const char* name, T& value) {
-  if (const auto found = json.find(name); found != json.end()) {
-    read(*found, value);
-  }
-}
-
-template <HasFields T>
-bool read(const Json& json, T& value) {
-  if (!json.is_object()) {
-    return false;
-  }
-  T::fields(value, [&](const char* name, auto& field) { read_field(json, name, field); });
-  return true;
-}
-
-bool read(const Json& json, SaveReason& reason) {
+bool read(const nlohmann::json& json, SaveReason& reason) {
   if (!json.is_object()) {
     return false;
   }
   using Kind = SaveReason::Kind;
+  using core::read_field;
   std::string kind;
   read_field(json, "kind", kind);
   reason.kind = kind == "preemption" ? Kind::preemption : kind == "periodic" ? Kind::periodic : Kind::user;
@@ -123,6 +31,12 @@ bool read(const Json& json, SaveReason& reason) {
   read_field(json, "message", reason.message);
   return true;
 }
+
+}  // namespace reprieve
+
+namespace reprieve::core {
+
+namespace {
 
 using Maker = Event (*)(const Json& line);
 
@@ -137,20 +51,12 @@ std::map<std::string, Maker> makers_of(std::index_sequence<Places...> /*places*/
 
 }  // namespace
 
-Json to_json(const SaveReason& reason) {
-  return {{"kind", to_string(reason.kind)},
-          {"rank", reason.rank},
-          {"host", reason.host},
-          {"source", reason.source},
-          {"message", reason.message}};
-}
-
 OrderedJson to_json(const LoggedEvent& logged) {
   return std::visit(
       [&](const auto& event) {
         OrderedJson json{{"event", event.kName}, {"time", logged.time}};
-        json["monotonic_s"] = value_of(logged.monotonic_s);
-        json.update(value_of(event));
+        json["monotonic_s"] = json_of(logged.monotonic_s);
+        json.update(json_of(event));
         return json;
       },
       logged.event);

@@ -13,20 +13,22 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <variant>
 #include <vector>
 
+#include "core/json_fields.hpp"
 #include "reprieve/save.hpp"
+
+namespace reprieve {
+
+/// For the fields of events.
+nlohmann::ordered_json json_of(const SaveReason& reason);
+bool read(const nlohmann::json& json, SaveReason& reason);
+
+}  // namespace reprieve
 
 namespace reprieve::events {
 
-#define REPRIEVE_FIELD(member) field(#member, event.member);
-/// Visits each member with its name, which is that of the field.
-#define REPRIEVE_FIELDS(...)                                               \
-  static void fields(auto& event, auto&& field) {                          \
-    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(REPRIEVE_FIELD, __VA_ARGS__)) \
-  }
 #define REPRIEVE_NAME(name) static constexpr const char* kName = name;
 #define REPRIEVE_EVENT(name, ...) \
   REPRIEVE_NAME(name)             \
@@ -215,10 +217,6 @@ struct Arrivals {
   std::vector<OfRank> ranks{};
   REPRIEVE_EVENT("arrivals", ranks)
 };
-constexpr auto fields_of(const Arrivals::OfRank*) {
-  using T = Arrivals::OfRank;
-  return std::tuple(&T::rank, &T::host, &T::source, &T::message, &T::age_s);
-}
 
 /// What the steps changed in the memory of rank 0. In the run record alone, during a drill.
 struct MemoryChanges {
@@ -341,8 +339,6 @@ struct Unknown {
 
 #undef REPRIEVE_EVENT
 #undef REPRIEVE_NAME
-#undef REPRIEVE_FIELDS
-#undef REPRIEVE_FIELD
 
 }  // namespace reprieve::events
 
@@ -367,7 +363,6 @@ struct LoggedEvent {
 
 /// `event`, then the times, then the fields.
 nlohmann::ordered_json to_json(const LoggedEvent& logged);
-nlohmann::json to_json(const SaveReason& reason);
 
 /// Nothing unless the line is an object with an `event`.
 std::optional<LoggedEvent> event_from_json(const nlohmann::json& line);

@@ -2,7 +2,6 @@
 #include "handler/runtime_info.hpp"
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -18,7 +17,6 @@ namespace reprieve::handler {
 
 namespace {
 
-using Json = nlohmann::json;
 using termination::environment_variable;
 using termination::WallClock;
 
@@ -125,11 +123,7 @@ std::unique_ptr<core::WorkerLock> record_workers(cluster::Communicator& comm, co
   const auto all = comm.gather_values(core::Worker::self(comm.rank(), comm.host()), "listing the ranks");
   if (comm.is_chief()) {
     try {
-      Json workers = Json::array();
-      for (const core::Worker& worker : all) {
-        workers.push_back(to_json(worker));
-      }
-      core::write_worker_record(directory, workers);
+      core::write_worker_record(directory, core::json_of(all));
     } catch (const Error& error) {
       core::log::warning("{}; a supervisor cannot see when the ranks have gone", error.what());
     }

@@ -2,7 +2,6 @@
 #include "manager/directory_lock.hpp"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,11 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/posix_file.hpp"
@@ -113,35 +112,29 @@ constexpr std::chrono::milliseconds kLongestRetry = 250ms;
 constexpr std::uint64_t kMostMarkBytes = std::uint64_t{1} << 16U;
 
 std::string mark_of(const LockHolder& holder) {
-  const nlohmann::json json{
-      {"host", holder.host}, {"pid", holder.pid}, {"started", holder.started}, {"world_size", holder.world_size}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+  return core::Json(core::json_of(holder)).dump(-1, ' ', false, core::Json::error_handler_t::replace) + '\n';
 }
 
 /// The holder for messages. The file may be empty or half written: the lock is what counts, not its text.
 std::string describe_holder(const std::filesystem::path& file, const LockHolder& self) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(read_lock_mark(file));
-    const int pid = json.at("pid").get<int>();
-    const auto host = json.at("host").get<std::string>();
-    return fmt::format("the run of process {} on {}{} (started {}, {}), or a reprieve command after it", pid, host,
-                       pid == self.pid && host == self.host ? " (this very process)" : "",
-                       json.at("started").get<std::string>(),
-                       core::count_text(json.at("world_size").get<int>(), "rank"));
-  } catch (const std::exception&) {
-    return "another run";
+    const auto json = core::Json::parse(read_lock_mark(file), nullptr, false);
+    if (const auto holder = core::whole_from_json<LockHolder>(json)) {
+      return fmt::format("the run of process {} on {}{} (started {}, {}), or a reprieve command after it", holder->pid,
+                         holder->host,
+                         holder->pid == self.pid && holder->host == self.host ? " (this very process)" : "",
+                         holder->started, core::count_text(holder->world_size, "rank"));
+    }
+  } catch (const Error& error) {
+    core::log::debug("{}", error.what());
   }
+  return "another run";
 }
 
 }  // namespace
 
 LockHolder LockHolder::self(std::string host, int world_size) {
-  const auto now = std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-  const auto since_epoch = now.time_since_epoch().count();
-  return {std::move(host), ::getpid(),
-          fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
-                      since_epoch % 1'000'000),
-          world_size};
+  return {std::move(host), ::getpid(), core::event_time(std::chrono::system_clock::now()), world_size};
 }
 
 DirectoryLock::DirectoryLock(std::filesystem::path file, const LockHolder& self, std::chrono::milliseconds timeout,

@@ -41,7 +41,7 @@ class Watcher : public ::testing::Test {
   void list(const std::vector<core::Worker>& workers) const {
     nlohmann::json document = nlohmann::json::array();
     for (const core::Worker& worker : workers) {
-      document.push_back(to_json(worker));
+      document.push_back(core::json_of(worker));
     }
     core::write_worker_record(directory_.path(), document);
     add_event(events::Ready{});
