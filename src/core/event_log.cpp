@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <iterator>
@@ -17,6 +18,7 @@
 
 #include "core/log.hpp"
 #include "core/process.hpp"
+#include "core/values.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/save.hpp"
 
@@ -135,14 +137,18 @@ std::string event_time(std::chrono::system_clock::time_point time) {
                      parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, microseconds % 1'000'000);
 }
 
-std::optional<std::chrono::system_clock::time_point> time_of_event(const std::string& text) {
+std::optional<std::chrono::system_clock::time_point> utc_time(const std::string& text, const char* format,
+                                                              std::string_view end) {
   std::tm parts{};
-  const char* const rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  constexpr int kLastYear = 2200;  // later ones overflow a count of nanoseconds
-  if (rest == nullptr || (*rest != '.' && *rest != 'Z') || parts.tm_year + 1900 > kLastYear) {
-    return std::nullopt;
+  const char* rest = strptime(text.c_str(), format, &parts);
+  if (rest != nullptr && *rest == '.') {
+    rest += 1 + std::strspn(rest + 1, "0123456789");
   }
-  return std::chrono::system_clock::from_time_t(timegm(&parts));
+  return rest != nullptr && rest == end ? std::optional(wall_clock_time(timegm(&parts))) : std::nullopt;
+}
+
+std::optional<std::chrono::system_clock::time_point> time_of_event(const std::string& text) {
+  return utc_time(text, "%Y-%m-%dT%H:%M:%S", "Z");
 }
 
 }  // namespace reprieve::core

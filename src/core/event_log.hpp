@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/directory.hpp"
@@ -55,7 +56,11 @@ std::vector<LoggedEvent> read_events(const std::filesystem::path& file, std::siz
 /// A time as the events have it ("2026-03-01T12:00:00.000000Z"): later ones are greater as texts too.
 std::string event_time(std::chrono::system_clock::time_point time);
 
-/// The time that such a text stands for, to the second; nothing if it is none.
+/// The time that a text in UTC stands for, to the second; nothing if it is none. @param format  for strptime; a
+/// fraction of a second may follow @param end  of the text
+std::optional<std::chrono::system_clock::time_point> utc_time(const std::string& text, const char* format,
+                                                              std::string_view end);
+/// "2026-03-01T12:00:00Z", with or without a fraction of a second; nothing for anything else.
 std::optional<std::chrono::system_clock::time_point> time_of_event(const std::string& text);
 
 }  // namespace reprieve::core

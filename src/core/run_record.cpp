@@ -50,9 +50,6 @@ std::shared_ptr<const int> take_place() {
 constexpr int kTries = 50;
 constexpr std::chrono::milliseconds kPause{10};
 
-/// Fields of /proc/<pid>/stat behind the name, which may hold anything: the state is the first of them.
-constexpr int kStartField = 19;
-
 }  // namespace
 
 RunRecord open_run_record(const std::string& host) {
@@ -105,24 +102,6 @@ std::vector<Worker> workers_from_json(const nlohmann::json& document) {
     }
   }
   return workers;
-}
-
-std::uint64_t start_of_process(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  if (!std::getline(file, text) || text.rfind(')') == std::string::npos) {
-    return 0;
-  }
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
-  std::string state;
-  std::string skipped;
-  fields >> state;
-  for (int i = 1; i < kStartField; ++i) {
-    fields >> skipped;
-  }
-  std::uint64_t start = 0;
-  fields >> start;
-  return fields && state != "Z" && state != "X" ? start : 0;
 }
 
 void write_worker_record(const std::filesystem::path& directory, const nlohmann::json& workers) {

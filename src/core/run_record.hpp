@@ -141,9 +141,6 @@ struct Worker {
 /// What is not of that form is left out.
 std::vector<Worker> workers_from_json(const nlohmann::json& document);
 
-/// When a process of this host began; zero if there is none, or it has ended and waits for its parent.
-std::uint64_t start_of_process(pid_t pid);
-
 /// Puts a new file with these processes into the directory. @throws StorageError
 void write_worker_record(const std::filesystem::path& directory, const nlohmann::json& workers);
 

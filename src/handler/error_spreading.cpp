@@ -21,7 +21,7 @@ constexpr const char* kFileName = "error.json";
 }  // namespace
 
 void write_error_report(const core::Directory& place, const ErrorReport& report) noexcept {
-  try {
+  core::log::or_warn("cannot write the error report", [&] {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const nlohmann::json content = {{"rank", report.rank},
                                     {"host", report.host},
@@ -33,17 +33,11 @@ void write_error_report(const core::Directory& place, const ErrorReport& report)
     const std::string mine = fmt::format(".error-{}.json", report.rank);
     place.write_text(mine, text, place.file_mode(), false);
     place.rename(mine, place, kFileName);
-  } catch (const std::exception& error) {
-    core::log::warning("cannot write the error report: {}", error.what());
-  }
+  });
 }
 
 void remove_error_report(const core::Directory& place) noexcept {
-  try {
-    place.remove_file(kFileName);
-  } catch (const std::exception& error) {
-    core::log::warning("an old error report stays behind: {}", error.what());
-  }
+  core::log::or_warn("an old error report stays behind", [&] { place.remove_file(kFileName); });
 }
 
 }  // namespace reprieve::handler

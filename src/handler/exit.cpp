@@ -136,7 +136,7 @@ bool one_has_ended(std::vector<pollfd>& descriptors, std::chrono::milliseconds w
 /// signal has come, or @p limit. Every rank must call it, but none waits for another. The state is saved, and only the
 /// exit is left.
 void wait_until_taken(MPI_Comm comm, Clock::time_point limit) noexcept {
-  try {
+  core::log::or_warn("cannot wait until the processes of this run are taken", [&] {
     bool taken = false;
     std::vector<pollfd> processes = open_processes(neighbours(comm), taken);
     const std::vector<int> signals{SIGTERM, SIGUSR1, SIGINT};
@@ -148,9 +148,7 @@ void wait_until_taken(MPI_Comm comm, Clock::time_point limit) noexcept {
     for (const pollfd& process : processes) {
       ::close(process.fd);
     }
-  } catch (const std::exception& error) {
-    core::log::warning("cannot wait until the processes of this run are taken: {}", error.what());
-  }
+  });
 }
 
 /// MPICH's launcher takes a rank that ends without MPI_Finalize for a crashed one: it kills the others, and may

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "handler/runtime_info.hpp"
 
-#include <charconv>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -150,10 +149,8 @@ std::optional<seconds> grace_in_environment(const termination::PlatformTraits& t
   if (!text || text->empty()) {
     return std::nullopt;
   }
-  int value = 0;
-  const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error == std::errc{} && stop == text->data() + text->size() && value >= 0) {
-    return seconds(value);
+  if (const auto value = core::number_in<int>(*text); value && *value >= 0) {
+    return seconds(*value);
   }
   core::log::warning("{}: found \"{}\"; allowed: a whole number of seconds. Assuming {}", traits.grace_variable, *text,
                      traits.grace.count());

@@ -328,11 +328,7 @@ void CheckpointDirectory::make_durable() const {
 }
 
 void CheckpointDirectory::remove_or_log(const std::string& name) const noexcept {
-  try {
-    place().remove_tree(name);
-  } catch (const std::exception& error) {
-    core::log::warning("left behind: {}", error.what());
-  }
+  core::log::or_warn("left behind", [&] { place().remove_tree(name); });
 }
 
 void CheckpointDirectory::recover() {
@@ -630,11 +626,7 @@ void CheckpointDirectory::remove_recycled() noexcept {
 void CheckpointDirectory::release_reserve() noexcept {
   remove_recycled();
   if (std::exchange(keeps_staging_, false)) {
-    try {
-      recover();
-    } catch (const std::exception& error) {
-      core::log::warning("left behind: {}", error.what());
-    }
+    core::log::or_warn("left behind", [this] { recover(); });
   }
 }
 

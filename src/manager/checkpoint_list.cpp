@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -26,15 +25,8 @@ namespace {
 /// A decimal number without sign and leading zeros that fills the whole text.
 template <class Integer>
 std::optional<Integer> parse_number(std::string_view text) {
-  Integer number{};
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  const bool canonical =
-      !text.empty() && text.front() >= '0' && text.front() <= '9' && (text.front() != '0' || text.size() == 1);
-  if (error != std::errc{} || rest != end || !canonical) {
-    return std::nullopt;
-  }
-  return number;
+  const bool canonical = text.starts_with('0') ? text.size() == 1 : !text.starts_with('-');
+  return canonical ? core::number_in<Integer>(text) : std::nullopt;
 }
 
 /// What lies between `<prefix>-` and the suffix.
@@ -240,13 +232,11 @@ std::optional<DirectoryRecord> read_directory_record(const core::Directory& dire
 }
 
 void settle_commits(const core::Directory& directory, bool durable) noexcept {
-  try {
+  core::log::or_warn("the end of a commit is not written", [&] {
     if (auto record = read_raw_record(directory); record && settle_commits(*record, directory)) {
       write_directory_record(directory, *record, durable);
     }
-  } catch (const std::exception& error) {
-    core::log::warning("the end of a commit is not written: {}", error.what());
-  }
+  });
 }
 
 void write_directory_record(const core::Directory& directory, const DirectoryRecord& record, bool durable) {

@@ -232,12 +232,10 @@ void CheckpointManager::Impl::mark_finished(std::uint64_t run_calls) {
   if (!comm.is_chief()) {
     return;
   }
-  try {
+  core::log::or_warn("the directory does not remember that the run is finished", [&] {
     lock->check_held();
     identity->set_finished(manager::mark_of_end(directory, *identity, run_calls));
-  } catch (const std::exception& error) {
-    core::log::warning("the directory does not remember that the run is finished: {}", error.what());
-  }
+  });
 }
 
 std::optional<std::uint64_t> CheckpointManager::Impl::finished_at() {
@@ -333,7 +331,7 @@ void CheckpointManager::Impl::settle_background_save() {
 }
 
 void CheckpointManager::Impl::report_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {
-  tell([&] {
+  core::log::or_warn(manager::kNotRecorded, [&] {
     record(events::SaveFailed{to_string(error.code()), error.what(), error.origin_rank(), number});
     if (comm.is_chief()) {
       core::log::error("{} was not saved: {}", number ? fmt::format("checkpoint {}", *number) : "a checkpoint",
@@ -548,7 +546,8 @@ void CheckpointManager::Impl::check_numbers_are_chosen() const {
 
 void CheckpointManager::Impl::remove_local_left_overs() noexcept {
   if (!local && local_owner && manager::is_first_of_host(comm)) {
-    tell([this] { local_owner->place(options).remove_left_overs(local_owner->launch); });
+    core::log::or_warn(manager::kNotRecorded,
+                       [this] { local_owner->place(options).remove_left_overs(local_owner->launch); });
   }
 }
 

@@ -34,6 +34,9 @@ class LocalCopies;
 }  // namespace manager
 
 namespace manager {
+/// What is said where an error that is on its way to the program cannot be reported: that must not hide it.
+inline constexpr const char* kNotRecorded = "an error could not be recorded";
+
 /// Questions and reports of a manager to its handler. Not collective; the answers are the same on every rank.
 struct HandlerLink {
   const void* owner = nullptr;  ///< the handler: another one may have replaced it when it ends
@@ -107,17 +110,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// Writes a line into the event log (if it is not switched off) and the run record (if there is a supervisor) on
   /// rank 0; nothing on the other ranks. Not collective.
   void record(const core::Event& event);
-
-  /// Runs @p telling, which reports an error that is on its way to the program. An error of @p telling, which would be
-  /// this rank's alone, must not hide it.
-  template <class Telling>
-  static void tell(Telling && telling) noexcept {
-    try {
-      std::forward<Telling>(telling)();
-    } catch (const std::exception& error) {
-      core::log::warning("an error could not be recorded: {}", error.what());
-    }
-  }
 
   /// A save has failed. Not collective.
   void report_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept;

@@ -71,11 +71,8 @@ RunIdentity::RunIdentity(const core::Directory& directory, std::string prefix, b
 }
 
 void RunIdentity::write_or_warn(bool durable) noexcept {
-  try {
-    write_directory_record(directory_, record_, durable);
-  } catch (const std::exception& error) {
-    core::log::warning("the counters of the checkpoint directory are not written: {}", error.what());
-  }
+  core::log::or_warn("the counters of the checkpoint directory are not written",
+                     [&] { write_directory_record(directory_, record_, durable); });
 }
 
 storage::SaveIdentity RunIdentity::next_save() {

@@ -121,15 +121,13 @@ class [[gnu::visibility("hidden")]] Save {
   }
 
   ~Save() {
-    try {
+    core::log::or_warn(step("temporary files are left behind"), [this] {
       scratch_.reset();
       if (began_) {
         manager_.lock->check_held();  // else the staging directory is another run's by now
         manager_.directory.recover();
       }
-    } catch (const std::exception& error) {
-      core::log::warning("{}: temporary files are left behind: {}", what_, error.what());
-    }
+    });
   }
 
   Save(const Save&) = delete;
@@ -319,19 +317,17 @@ class [[gnu::visibility("hidden")]] Save {
     if (!manager_.may_have_left_over || manager_.options.max_to_keep == 0 || manager_.drill) {
       return;
     }
-    try {
+    core::log::or_warn("tidying up before the save failed", [&] {
       const auto kept = manager_.directory.in_order(manager_.identity->directory_id());
       if (!kept.empty()) {
         manager_.retire(kept.back().number, {.recycle = manager_.options.recycle, .remove = true});
       }
-    } catch (const std::exception& error) {
-      core::log::warning("tidying up before the save failed: {}", error.what());
-    }
+    });
   }
 
   /// The checkpoint is committed: what goes wrong from here on is not an error of the save.
   void retire() {
-    try {
+    core::log::or_warn("tidying up after the save failed", [&] {
       core::failpoint("retire.begun");
       if (manager_.drill && manager_.drill->save_at && request_.run_calls >= manager_.drill->save_at) {
         return;  // the drill still needs that step
@@ -346,9 +342,7 @@ class [[gnu::visibility("hidden")]] Save {
       if (manager_.options.reserve) {
         manager_.directory.reserve(fs::file_size(manager_.directory.file(staged_.number)));
       }
-    } catch (const std::exception& error) {
-      core::log::warning("tidying up after the save failed: {}", error.what());
-    }
+    });
   }
 
   void record_finished(const SaveReport& report) {

@@ -38,7 +38,7 @@ constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
 
 PreemptionMessage message_of(const events::Notice& notice, const std::string& time) {
   PreemptionMessage message{notice.rank, notice.host, notice.source, notice.message,
-                            parse_iso_time(time).value_or(std::chrono::system_clock::now())};
+                            core::time_of_event(time).value_or(std::chrono::system_clock::now())};
   message.time -=
       std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::duration<double>(notice.age_s));
   return message;

@@ -113,6 +113,7 @@ constexpr double kOrphanTime = 4.0;
 constexpr std::chrono::seconds kLeaveTimeout = 30s;
 /// So many steps are enough for the looks at the memory.
 constexpr std::uint64_t kMemorySteps = 8;
+constexpr const char* kLeavesSomething = "the drill leaves something behind";
 
 void write_orders(const fs::path& directory, const core::DrillOrders& orders) {
   core::Directory::open(directory).write_text(core::kDrillOrdersName, core::to_text(orders), core::kOwnFile, false);
@@ -136,11 +137,7 @@ void tidy(const fs::path& path, const std::function<void(const core::Directory& 
   if (!fs::exists(path.parent_path(), ignored)) {
     return;
   }
-  try {
-    removal(core::Directory::open(path.parent_path()));
-  } catch (const std::exception& error) {
-    core::log::warning("the drill leaves something behind: {}", error.what());
-  }
+  core::log::or_warn(kLeavesSomething, [&] { removal(core::Directory::open(path.parent_path())); });
 }
 
 /// The last checkpoint of a step; empty if there is none.
@@ -167,14 +164,12 @@ class Drill {
   }
 
   ~Drill() {
-    try {
+    core::log::or_warn(kLeavesSomething, [this] {
       if (run_) {
         end_start();
       }
       clean_up();
-    } catch (const std::exception& error) {
-      core::log::warning("the drill leaves something behind: {}", error.what());
-    }
+    });
   }
 
   DrillFacts run() {

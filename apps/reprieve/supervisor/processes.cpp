@@ -13,7 +13,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -22,6 +21,7 @@
 
 #include "core/log.hpp"
 #include "core/run_record.hpp"
+#include "core/values.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/launcher.hpp"
 
@@ -86,12 +86,6 @@ int failure_of_exec(int pipe) {
   return got == ssize_t{sizeof error} ? error : 0;
 }
 
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && stop == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 /// An ignored signal never reaches the queue, and ignored SIGCHLD loses exit codes.
 void stop_ignoring(int signal) {
   struct sigaction standard {};
@@ -119,7 +113,7 @@ std::map<std::string, std::string> environment_of(pid_t pid) {
 std::optional<int> rank_in(const std::map<std::string, std::string>& environment) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
     if (const auto found = environment.find(name); found != environment.end()) {
-      return number(found->second);
+      return core::number_in<int>(found->second);
     }
   }
   return std::nullopt;
@@ -146,20 +140,10 @@ std::string program_of(pid_t pid) {
   return fs::read_symlink(proc(pid) / "exe", error).filename().string();
 }
 
-/// The parent of a living process; nothing if it is gone or dead. One read: all processes are asked again and again.
+/// The parent of a living process.
 std::optional<pid_t> parent_of(pid_t pid) {
-  std::ifstream file(proc(pid) / "stat");
-  std::string text;
-  std::getline(file, text);
-  // The second field is the name, in parentheses, and may hold anything.
-  const auto name_end = text.rfind(')');
-  if (name_end == std::string::npos) {
-    return std::nullopt;
-  }
-  std::istringstream rest(text.substr(name_end + 1));
-  char state = 0;
-  pid_t parent = 0;
-  return rest >> state >> parent && state != 'Z' && state != 'X' ? std::optional(parent) : std::nullopt;
+  const auto found = core::stat_of_process(pid);
+  return found ? std::optional(found->parent) : std::nullopt;
 }
 
 /// The value of a line of /proc/<pid>/status.
@@ -189,7 +173,7 @@ bool task_writes_output(const fs::path& task) {
     return false;
   }
   static const std::set<int> kWrites{SYS_write, SYS_writev};
-  const auto id = number(call);  // or "running"
+  const auto id = core::number_in<int>(call);  // or "running"
   return id && kWrites.contains(*id) && (descriptor == "0x1" || descriptor == "0x2");
 }
 
@@ -272,7 +256,7 @@ std::vector<ProcessInfo> descendants_of(pid_t root) {
   std::multimap<pid_t, pid_t> children;
   std::error_code error;
   for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
-    const auto pid = number(entry->path().filename().string());
+    const auto pid = core::number_in<int>(entry->path().filename().string());
     if (const auto parent = pid ? parent_of(*pid) : std::nullopt) {
       children.emplace(*parent, *pid);
     }
@@ -426,10 +410,7 @@ std::string mortal_parent(pid_t pid) {
   return is_of_slurm && parent != ::getpid() && name != "slurmstepd" && !survives(parent, SIGTERM) ? name : "";
 }
 
-bool lives(pid_t pid) {
-  const std::string state = status_of(pid, "State");
-  return !state.empty() && state.front() != 'Z' && state.front() != 'X';
-}
+bool lives(pid_t pid) { return core::stat_of_process(pid).has_value(); }
 
 bool survives(pid_t pid, int signal) { return has_signal(pid, "SigCgt", signal) || has_signal(pid, "SigIgn", signal); }
 
