@@ -60,7 +60,11 @@ bool CheckpointManager::background_save_written() const noexcept {
 std::optional<SaveReport> CheckpointManager::finish_background_save() { return impl_->finish_background_save(); }
 
 bool CheckpointManager::local_copy() {
-  impl_->check_numbers_are_chosen();
+  if (impl_->gives_numbers && !impl_->handler) {
+    throw UsageError(
+        "the saves of this manager have numbers of the program: local_copy needs one too, or what is restored from the "
+        "copy would have a number that says nothing");
+  }
   return impl_->local_copy_alone({});
 }
 
@@ -276,9 +280,7 @@ void CheckpointManager::Impl::check_constants(const std::filesystem::path& file,
 // Saves.
 
 SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
-  check_not_in_save_fn("save");
-  get_ready_to_save();
-  note_kind_of(request);
+  get_ready_to_save("save", request);
   try {
     return comm.together([&] { return manager::save(*this, request); }, "saving");
   } catch (const Error& error) {
@@ -287,18 +289,20 @@ SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
   }
 }
 
-void CheckpointManager::Impl::get_ready_to_save() {
+void CheckpointManager::Impl::get_ready_to_save(const char* call, const SaveRequest& request) {
+  check_not_in_save_fn(call);
   comm.together([this] { check_state_is_whole(); }, "saving");
   settle_background_save();
+  // Node-local copies must be of the same kind.
+  gives_numbers = gives_numbers || request.number.has_value();
+  uses_save_fn = uses_save_fn || request.save_fn != nullptr;
 }
 
 void CheckpointManager::Impl::save_in_background(const SaveRequest& request) {
-  check_not_in_save_fn("save_in_background");
   if (!detail::kWriters.at(static_cast<std::size_t>(options.writer)).in_background) {
     throw UsageError("this writer does not save in the background");
   }
-  get_ready_to_save();
-  note_kind_of(request);
+  get_ready_to_save("save_in_background", request);
   background->begin(request);
 }
 
@@ -536,14 +540,6 @@ bool CheckpointManager::Impl::local_copy_alone(std::optional<std::uint64_t> numb
   return local_copy(request);
 }
 
-void CheckpointManager::Impl::check_numbers_are_chosen() const {
-  if (gives_numbers && !handler) {
-    throw UsageError(
-        "the saves of this manager have numbers of the program: local_copy needs one too, or what is restored from the "
-        "copy would have a number that says nothing");
-  }
-}
-
 void CheckpointManager::Impl::remove_local_left_overs() noexcept {
   if (!local && local_owner && manager::is_first_of_host(comm)) {
     core::log::or_warn(manager::kNotRecorded,
@@ -556,12 +552,6 @@ void CheckpointManager::Impl::give_back_local_copies() noexcept {
     local->give_back();
     local.reset();
   }
-}
-
-/// Node-local copies must be of the same kind.
-void CheckpointManager::Impl::note_kind_of(const SaveRequest& request) noexcept {
-  gives_numbers = gives_numbers || request.number.has_value();
-  uses_save_fn = uses_save_fn || request.save_fn != nullptr;
 }
 
 }  // namespace reprieve

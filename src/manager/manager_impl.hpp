@@ -67,13 +67,10 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   SaveReport save(const SaveRequest& request);
   void save_in_background(const SaveRequest& request);
   std::optional<SaveReport> finish_background_save();
-  void note_kind_of(const SaveRequest& request) noexcept;
   /// See CheckpointManager::local_copy.
   bool local_copy(const SaveRequest& request);
   /// The same where no handler moves what is on its way to a partner between the steps.
   bool local_copy_alone(std::optional<std::uint64_t> number);
-  /// @throws UsageError if the program gives its saves numbers, and no handler does
-  void check_numbers_are_chosen() const;
   /// The same of those that earlier runs left on this host, which the state has been taken from: the run has come to
   /// its end without a copy of its own. Not collective.
   void remove_local_left_overs() noexcept;
@@ -150,7 +147,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
  private:
   /// A save inside of another one would tear it down.
   void check_not_in_save_fn(const char* call) const;
-  void get_ready_to_save();
+  void get_ready_to_save(const char* call, const SaveRequest& request);
   void open_directory();
   void lock_directory();
   /// At the end of a run nothing hidden is left. A run that is cut short leaves the recycled file to its next start.
