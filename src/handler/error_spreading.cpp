@@ -109,7 +109,7 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
   const core::Outcome spread_as = core::capture([&] { comm_.together(spread, kSpreading); });
   rest_threads();
   policy_.drop_commit();
-  saver_.settle();  // all ranks are here, and what is nearly saved need not be lost
+  settle_background();  // all ranks are here, and what is nearly saved need not be lost
   if (spread_as) {
     core::throw_failure(*spread_as);  // there is no memory to report the error
   }

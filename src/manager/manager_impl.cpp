@@ -279,16 +279,6 @@ void CheckpointManager::Impl::check_constants(const std::filesystem::path& file,
 // ---------------------------------------------------------------------------------------------------------------------------
 // Saves.
 
-SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
-  get_ready_to_save("save", request);
-  try {
-    return comm.together([&] { return manager::save(*this, request); }, "saving");
-  } catch (const Error& error) {
-    report_failure(request.number, error);
-    throw;
-  }
-}
-
 void CheckpointManager::Impl::get_ready_to_save(const char* call, const SaveRequest& request) {
   check_not_in_save_fn(call);
   comm.together([this] { check_state_is_whole(); }, "saving");

@@ -417,13 +417,6 @@ std::uint64_t save_by_function(CheckpointManager::Impl& manager, const Checkpoin
   return number;
 }
 
-SaveReport save(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request) {
-  Save save(manager, request, false);
-  save.prepare();
-  save.write();
-  return save.finish();
-}
-
 BackgroundSave::BackgroundSave(CheckpointManager::Impl& manager) : manager_(manager) {}
 BackgroundSave::~BackgroundSave() = default;
 
@@ -598,3 +591,25 @@ void reserve_space(cluster::Communicator& comm, const Checkpoint::Registry& stat
 }
 
 }  // namespace reprieve::manager
+
+namespace reprieve {
+
+/// From the call to the commit.
+SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
+  get_ready_to_save("save", request);
+  try {
+    return comm.together(
+        [&] {
+          manager::Save save(*this, request, false);
+          save.prepare();
+          save.write();
+          return save.finish();
+        },
+        "saving");
+  } catch (const Error& error) {
+    report_failure(request.number, error);
+    throw;
+  }
+}
+
+}  // namespace reprieve
