@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "core/directory.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"

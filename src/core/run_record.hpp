@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "core/directory.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/json_fields.hpp"
 #include "core/process.hpp"
 

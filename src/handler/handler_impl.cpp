@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "handler/error_spreading.hpp"
 #include "manager/opening.hpp"
 #include "manager/save.hpp"
 #include "settings/settings.hpp"

@@ -20,7 +20,6 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
-#include "handler/notice_watch.hpp"
 #include "handler/notices.hpp"
 #include "handler/run_log.hpp"
 #include "handler/runtime_info.hpp"

@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"

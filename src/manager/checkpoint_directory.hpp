@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "core/directory.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/run_record.hpp"
 #include "core/threads.hpp"
 #include "manager/checkpoint_list.hpp"

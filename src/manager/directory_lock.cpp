@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/posix_file.hpp"

@@ -27,7 +27,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/save.hpp"

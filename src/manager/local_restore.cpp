@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "manager/local_finish.hpp"
 #include "manager/manager_impl.hpp"

@@ -13,7 +13,7 @@
 
 #include "cluster/communicator.hpp"
 #include "cluster/job_end.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"

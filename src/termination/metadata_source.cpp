@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "core/threads.hpp"
 #include "core/values.hpp"

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "core/directory.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/threads.hpp"

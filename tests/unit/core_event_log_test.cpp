@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
 #include "support/small_files.hpp"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "reprieve/error.hpp"
 #include "support/http_server.hpp"
 #include "termination/curl.hpp"

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/preemption_watcher.hpp"

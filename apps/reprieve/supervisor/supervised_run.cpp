@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
