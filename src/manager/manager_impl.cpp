@@ -57,7 +57,7 @@ bool CheckpointManager::background_save_written() const noexcept {
   return impl_->background->written() == impl_->background->begun();
 }
 
-std::optional<SaveReport> CheckpointManager::finish_background_save() { return impl_->finish_background_save(); }
+std::optional<SaveReport> CheckpointManager::finish_background_save() { return impl_->background->finish(); }
 
 bool CheckpointManager::local_copy() {
   if (impl_->gives_numbers && !impl_->handler) {
@@ -71,12 +71,12 @@ bool CheckpointManager::local_copy() {
 bool CheckpointManager::local_copy(std::uint64_t number) { return impl_->local_copy_alone(number); }
 
 std::optional<CheckpointInfo> CheckpointManager::restore_or_initialize(const std::function<void()>& initialize) {
-  impl_->settle_background_save();
+  impl_->background->settle();
   return impl_->restore_or_initialize(initialize);
 }
 
 CheckpointInfo CheckpointManager::restore(const std::filesystem::path& file) {
-  impl_->settle_background_save();
+  impl_->background->settle();
   return impl_->restore(file);
 }
 
@@ -282,7 +282,7 @@ void CheckpointManager::Impl::check_constants(const std::filesystem::path& file,
 void CheckpointManager::Impl::get_ready_to_save(const char* call, const SaveRequest& request) {
   check_not_in_save_fn(call);
   comm.together([this] { check_state_is_whole(); }, "saving");
-  settle_background_save();
+  background->settle();
   // Node-local copies must be of the same kind.
   gives_numbers = gives_numbers || request.number.has_value();
   uses_save_fn = uses_save_fn || request.save_fn != nullptr;
@@ -294,11 +294,6 @@ void CheckpointManager::Impl::save_in_background(const SaveRequest& request) {
   }
   get_ready_to_save("save_in_background", request);
   background->begin(request);
-}
-
-std::optional<SaveReport> CheckpointManager::Impl::finish_background_save() {
-  check_not_in_save_fn("a member");
-  return background->finish();
 }
 
 manager::Commit CheckpointManager::Impl::newest_committed() {
@@ -317,11 +312,6 @@ void CheckpointManager::Impl::note_committed(const storage::FileMetadata& metada
   newest_committed_ = {metadata.identity->run, metadata.identity->save, metadata.number};
   identity->note_commit(*newest_committed_);
   last_commit = std::chrono::steady_clock::now();
-}
-
-void CheckpointManager::Impl::settle_background_save() {
-  check_not_in_save_fn("a member");
-  background->settle();
 }
 
 void CheckpointManager::Impl::report_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {

@@ -66,7 +66,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// See the members of CheckpointManager.
   SaveReport save(const SaveRequest& request);
   void save_in_background(const SaveRequest& request);
-  std::optional<SaveReport> finish_background_save();
   /// See CheckpointManager::local_copy.
   bool local_copy(const SaveRequest& request);
   /// The same where no handler moves what is on its way to a partner between the steps.
@@ -80,10 +79,10 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// The identity of the newest checkpoint of this directory, if it has any. Rank 0's. Not collective.
   [[nodiscard]] manager::Commit newest_committed();
   void note_committed(const storage::FileMetadata& metadata);
-  /// Ends a save in the background for the sake of something else, which its failure does not hinder.
-  void settle_background_save();
   std::optional<CheckpointInfo> restore_or_initialize(const std::function<void()>& initialize);
   CheckpointInfo restore(const std::filesystem::path& file);
+  /// @throws UsageError if a save function runs: a save inside of another one would tear it down
+  void check_not_in_save_fn(const char* call) const;
   /// @throws UsageError if a restore has overwritten variables and then failed
   void check_state_is_whole() const;
   std::optional<CheckpointInfo> latest();
@@ -145,8 +144,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::optional<std::uint64_t> last_number;           ///< of the last save that began; the same on every rank
 
  private:
-  /// A save inside of another one would tear it down.
-  void check_not_in_save_fn(const char* call) const;
   void get_ready_to_save(const char* call, const SaveRequest& request);
   void open_directory();
   void lock_directory();

@@ -467,6 +467,7 @@ bool BackgroundSave::start(std::unique_ptr<Save>& save, const CheckpointManager:
 }
 
 std::optional<SaveReport> BackgroundSave::finish() {
+  manager_.check_not_in_save_fn("a member");
   if (!save_) {
     return std::nullopt;
   }

@@ -303,7 +303,9 @@ class JobSupervisor {
     watch_run();
     await_descendants();
     Verdict result = verdict();
-    note_what_is_left();
+    if (const RunProgress& progress = run_->progress(); !progress.chiefs().empty()) {
+      work_is_left_ = progress.leaves_work();  // for the verdict of the next start
+    }
     say("end", fmt::format("{}: {}", to_string(result.end), result.reason),
         {{"start", starts_},
          {"result", to_string(result.end)},
@@ -514,12 +516,8 @@ class JobSupervisor {
                     decision.pause > 0ms ? " in " + core::duration_text(decision.pause) : "", policy_.used(),
                     settings_.restarts.restarts),
         {{"restart", policy_.used()}, {"pause_s", std::chrono::duration<double>(decision.pause).count()}});
-    pause_before_restart(decision.pause);
+    wait_while([&] { return !plan_.requested(); }, Clock::now() + decision.pause);
     return !plan_.requested();
-  }
-
-  void pause_before_restart(milliseconds pause) {
-    wait_while([&] { return !plan_.requested(); }, Clock::now() + pause);
   }
 
   int leave(const Verdict& verdict) {
@@ -626,13 +624,6 @@ class JobSupervisor {
                                   code_text(result.exit_code));
     }
     return result;
-  }
-
-  /// For the verdict of the next start.
-  void note_what_is_left() {
-    if (const RunProgress& progress = run_->progress(); !progress.chiefs().empty()) {
-      work_is_left_ = progress.leaves_work();
-    }
   }
 
   Verdict verdict() const {
