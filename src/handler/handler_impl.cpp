@@ -47,9 +47,9 @@ TerminationConfig agreed_config(MPI_Comm comm, const CheckpointManager& manager,
   settings.termination = std::move(config);
   settings::apply(manager.impl().environment, settings);
   ranks.agree(core::capture([&] { validate(settings.termination); }), what);
-  core::Json values = manager::shared_values(termination_settings(), settings.termination);
-  values["return_when_saved"] = settings.termination.return_when_saved;
-  values["has a step_fn"] = settings.termination.step_fn != nullptr;
+  manager::SharedValues values = manager::shared_values(termination_settings(), settings.termination);
+  values["return_when_saved"] = manager::text_of(settings.termination.return_when_saved);
+  values["has a step_fn"] = manager::text_of(settings.termination.step_fn != nullptr);
   manager::check_same_on_all_ranks(ranks, values, what);
   return std::move(settings.termination);
 }
