@@ -143,25 +143,20 @@ DirectoryLock::DirectoryLock(std::filesystem::path file, const LockHolder& self,
       name_(file.filename().string()),
       file_(std::move(file)),
       mark_(mark_of(self)) {
-  try {
-    acquire(self, timeout);
-    if (mark == Mark::written) {
-      write_mark();
-    }
-  } catch (...) {
-    close_file();
-    throw;
+  acquire(self, timeout);
+  if (mark == Mark::written) {
+    write_mark();
   }
 }
 
 DirectoryLock::~DirectoryLock() {
   if (!owner_.is_here()) {
-    return;  // the fork has closed it
+    static_cast<void>(descriptor_.release());  // the fork has closed it
+    return;
   }
-  if (::flock(descriptor_, LOCK_UN) != 0 && errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK) {
+  if (::flock(descriptor_.get(), LOCK_UN) != 0 && errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK) {
     core::log::warning("releasing the lock {} failed: {}", file_.string(), std::generic_category().message(errno));
   }
-  close_file();
 }
 
 void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds timeout) {
@@ -172,7 +167,8 @@ void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds ti
     if (try_lock() && is_the_file_at_its_path()) {
       return;
     }
-    close_file();
+    closed_on_fork_ = {};  // before the number is free for others
+    descriptor_ = core::Descriptor();
     const std::string holder = describe_holder(file_, self);
     const auto waited = Clock::now() - start;
     if (waited >= timeout) {
@@ -193,26 +189,18 @@ void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds ti
 
 /// The file is this user's alone, whoever may read the directory: a lock can be taken by all who can open the file.
 void DirectoryLock::open_file() {
-  descriptor_ = directory_.open_file(name_, O_RDWR | O_CREAT, core::kOwnFile).release();
-  closed_on_fork_ = core::ClosedOnFork(descriptor_);
+  descriptor_ = directory_.open_file(name_, O_RDWR | O_CREAT, core::kOwnFile);
+  closed_on_fork_ = core::ClosedOnFork(descriptor_.get());
   struct stat status = {};
-  if (::fstat(descriptor_, &status) == 0 && (status.st_mode & 0777U) != core::kOwnFile &&
-      ::fchmod(descriptor_, core::kOwnFile) != 0) {
+  if (::fstat(descriptor_.get(), &status) == 0 && (status.st_mode & 0777U) != core::kOwnFile &&
+      ::fchmod(descriptor_.get(), core::kOwnFile) != 0) {
     core::log::warning("the rights of {} cannot be set: who may read it can keep this program out of its directory: {}",
                        file_.string(), std::generic_category().message(errno));
   }
 }
 
-void DirectoryLock::close_file() noexcept {
-  closed_on_fork_ = {};
-  if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
-    core::log::warning("closing {} failed: {}", file_.string(), std::generic_category().message(errno));
-  }
-  descriptor_ = -1;
-}
-
 bool DirectoryLock::try_lock() {
-  if (core::uninterrupted([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); }) == 0) {
+  if (core::uninterrupted([&] { return ::flock(descriptor_.get(), LOCK_EX | LOCK_NB); }) == 0) {
     return true;
   }
   switch (errno) {
@@ -232,7 +220,7 @@ bool DirectoryLock::try_lock() {
 
 bool DirectoryLock::is_the_file_at_its_path() const {
   struct stat held = {};
-  if (::fstat(descriptor_, &held) != 0) {
+  if (::fstat(descriptor_.get(), &held) != 0) {
     throw storage::storage_error("look at", file_, errno);
   }
   const auto named = directory_.look(name_);
@@ -248,17 +236,18 @@ void DirectoryLock::write_mark() {
   };
   // Over the old content, then cut: on a full disk the block that the file has is enough.
   for (std::size_t done = 0; done < mark_.size();) {
-    done += check(core::uninterrupted(
-        [&] { return ::pwrite(descriptor_, mark_.data() + done, mark_.size() - done, static_cast<off_t>(done)); }));
+    done += check(core::uninterrupted([&] {
+      return ::pwrite(descriptor_.get(), mark_.data() + done, mark_.size() - done, static_cast<off_t>(done));
+    }));
   }
-  check(core::uninterrupted([&] { return ::ftruncate(descriptor_, static_cast<off_t>(mark_.size())); }));
+  check(core::uninterrupted([&] { return ::ftruncate(descriptor_.get(), static_cast<off_t>(mark_.size())); }));
   if (only_mark_tells_) {
     flush_mark();
   }
 }
 
 void DirectoryLock::flush_mark() const {
-  if (core::uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {
+  if (core::uninterrupted([&] { return ::fsync(descriptor_.get()); }) != 0) {
     throw storage::storage_error("write the lock file", file_, errno);
   }
 }
@@ -267,9 +256,9 @@ void DirectoryLock::flush_mark() const {
 /// long as there is no file of its name: whoever makes it first has the lock.
 void DirectoryLock::make_anew() {
   core::Descriptor made = directory_.open_file(name_, O_RDWR | O_CREAT | O_EXCL, core::kOwnFile);
-  close_file();
-  descriptor_ = made.release();
-  closed_on_fork_ = core::ClosedOnFork(descriptor_);
+  closed_on_fork_ = {};
+  std::swap(descriptor_, made);
+  closed_on_fork_ = core::ClosedOnFork(descriptor_.get());
   if (!try_lock()) {
     throw StorageError(ErrorCode::locked, "another run has taken over the checkpoint directory " +
                                               file_.parent_path().string() + " while its lock file was gone");

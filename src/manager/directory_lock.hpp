@@ -85,7 +85,6 @@ class DirectoryLock {
   [[nodiscard]] bool try_lock();
   [[nodiscard]] bool is_the_file_at_its_path() const;
   void open_file();
-  void close_file() noexcept;
   void make_anew();
   void write_mark();
 
@@ -94,7 +93,7 @@ class DirectoryLock {
   std::filesystem::path file_;
   std::string mark_;
   bool only_mark_tells_ = false;  ///< the file system has no locks
-  int descriptor_ = -1;
+  core::Descriptor descriptor_;
   core::OwnerProcess owner_;
   core::ClosedOnFork closed_on_fork_;
 };

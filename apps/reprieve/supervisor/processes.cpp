@@ -284,18 +284,10 @@ Command::Command(const std::vector<std::string>& arguments, const EnvironmentCha
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
     fail("make a pipe");
   }
-  pipe_ = ends[0];
-  try {
-    pid_ = spawn({.arguments = arguments, .environment = environment, .output = ends[1]});
-  } catch (...) {
-    ::close(ends[0]);
-    ::close(ends[1]);
-    throw;
-  }
-  ::close(ends[1]);
+  pipe_ = core::Descriptor(ends[0]);
+  const core::Descriptor write_end(ends[1]);
+  pid_ = spawn({.arguments = arguments, .environment = environment, .output = write_end.get()});
 }
-
-Command::~Command() { ::close(pipe_); }
 
 void Command::kill_all() {
   if (code()) {
@@ -315,7 +307,7 @@ std::optional<int> Command::code() {
   }
   code_ = code_of(pid_);
   std::array<char, 4096> buffer{};
-  for (ssize_t got = 0; code_ && (got = ::read(pipe_, buffer.data(), buffer.size())) > 0;) {
+  for (ssize_t got = 0; code_ && (got = ::read(pipe_.get(), buffer.data(), buffer.size())) > 0;) {
     output_.append(buffer.data(), static_cast<std::size_t>(got));
   }
   return code_;
@@ -338,27 +330,26 @@ SignalQueue::SignalQueue() {
   if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
     fail("ignore SIGPIPE");
   }
-  descriptor_ = ::signalfd(-1, &queued, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (descriptor_ < 0) {
+  descriptor_ = core::Descriptor(::signalfd(-1, &queued, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!descriptor_.is_open()) {
     fail("make a signal queue");
   }
 }
 
 SignalQueue::~SignalQueue() {
-  ::close(descriptor_);
   if (::pthread_sigmask(SIG_SETMASK, &before_, nullptr) != 0) {
     core::log::error("cannot restore the signal mask");
   }
 }
 
 std::vector<int> SignalQueue::wait(std::chrono::milliseconds limit) {
-  pollfd entry{descriptor_, POLLIN, 0};
+  pollfd entry{descriptor_.get(), POLLIN, 0};
   if (::poll(&entry, 1, static_cast<int>(limit.count())) < 0 && errno != EINTR) {
     fail("wait for signals");
   }
   std::vector<int> signals;
   signalfd_siginfo info{};
-  while (::read(descriptor_, &info, sizeof info) == ssize_t{sizeof info}) {
+  while (::read(descriptor_.get(), &info, sizeof info) == ssize_t{sizeof info}) {
     signals.push_back(static_cast<int>(info.ssi_signo));
   }
   return signals;
