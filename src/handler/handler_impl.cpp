@@ -2,8 +2,6 @@
 #include "handler/handler_impl.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <string>
 #include <system_error>
 #include <utility>
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <string>
 
 #include "core/events.hpp"
 #include "core/failpoint.hpp"

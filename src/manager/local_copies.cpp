@@ -20,8 +20,6 @@
 
 #include "manager/local_copies.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <new>
 #include <tuple>

@@ -11,8 +11,6 @@
 //    of the copy (local_finish.cpp). It is restored as any other file.
 // With a corrupt part, step 1 comes again without it.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <memory>

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 

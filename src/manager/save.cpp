@@ -50,7 +50,6 @@
 #include <chrono>
 #include <exception>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 

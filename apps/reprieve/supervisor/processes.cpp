@@ -16,7 +16,6 @@
 #include <fstream>
 #include <set>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 
 #include "core/log.hpp"

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <fstream>
 #include <random>
 #include <sstream>
