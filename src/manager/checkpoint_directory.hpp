@@ -133,7 +133,7 @@ class CheckpointDirectory {
   /// Gives a corrupt checkpoint, and its files, the suffix `.corrupt`. Returns the new path of the file.
   std::filesystem::path quarantine(std::uint64_t number);
   /// The same with another suffix, which must be free.
-  std::filesystem::path set_aside(std::uint64_t number, const std::string& suffix);
+  std::filesystem::path quarantine_as(std::uint64_t number, const std::string& suffix);
 
   /// Gives a checkpoint that was set aside, and its files, their names back. @throws StorageError, also if there is a
   /// checkpoint of that number, or its files are gone
