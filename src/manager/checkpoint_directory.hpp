@@ -135,7 +135,7 @@ class CheckpointDirectory {
   /// The same with another suffix, which must be free.
   std::filesystem::path quarantine_as(std::uint64_t number, const std::string& suffix);
 
-  /// Gives a checkpoint that was set aside, and its files, their names back. @throws StorageError, also if there is a
+  /// Gives a quarantined checkpoint, and its files, their names back. @throws StorageError, also if there is a
   /// checkpoint of that number, or its files are gone
   void take_back(const QuarantinedName& name);
 

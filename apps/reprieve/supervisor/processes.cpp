@@ -195,15 +195,16 @@ pid_t spawn(const SpawnOptions& options) {
   if (::pipe2(failure.data(), O_CLOEXEC) != 0) {
     fail("make a pipe");
   }
+  const core::Descriptor read_end(failure[0]);
+  core::Descriptor write_end(failure[1]);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) {
-    become(options, arguments.data(), environment.data(), parent, failure[1]);
+    become(options, arguments.data(), environment.data(), parent, write_end.get());
   }
   const int fork_error = errno;
-  ::close(failure[1]);
-  const int exec_error = child > 0 ? failure_of_exec(failure[0]) : 0;
-  ::close(failure[0]);
+  write_end = core::Descriptor();
+  const int exec_error = child > 0 ? failure_of_exec(read_end.get()) : 0;
   if (child < 0) {
     fail("start a process", fork_error);
   }
