@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/log.hpp"
+#include "handler/exit.hpp"
 #include "handler/handler_impl.hpp"
 
 namespace reprieve {

@@ -19,6 +19,8 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -28,6 +30,36 @@
 #include "core/log.hpp"
 #include "reprieve/termination_config.hpp"
 #include "termination/signal_flag.hpp"
+
+namespace reprieve::handler {
+
+namespace {
+
+constexpr const char* kErrorFile = "error.json";
+
+}  // namespace
+
+void write_error_report(const core::Directory& place, const ErrorReport& report) noexcept {
+  core::log::or_warn("cannot write the error report", [&] {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const nlohmann::json content = {{"rank", report.rank},
+                                    {"host", report.host},
+                                    {"run_calls", report.run_calls},
+                                    {"message", report.message},
+                                    {"time_s", std::chrono::duration<double>(now).count()}};
+    const std::string text = content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+    // Each rank has a file of its own, and the rename makes it the report: never a mixture of two.
+    const std::string mine = fmt::format(".error-{}.json", report.rank);
+    place.write_text(mine, text, place.file_mode(), false);
+    place.rename(mine, place, kErrorFile);
+  });
+}
+
+void remove_error_report(const core::Directory& place) noexcept {
+  core::log::or_warn("an old error report stays behind", [&] { place.remove_file(kErrorFile); });
+}
+
+}  // namespace reprieve::handler
 
 namespace reprieve {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "handler/exit.hpp"
 #include "manager/opening.hpp"
 #include "manager/save.hpp"
 #include "settings/settings.hpp"

@@ -8,6 +8,7 @@
 #include "core/log.hpp"
 #include "core/threads.hpp"
 #include "core/values.hpp"
+#include "handler/run_log.hpp"
 
 namespace reprieve::handler {
 

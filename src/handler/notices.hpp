@@ -17,7 +17,6 @@
 #include <thread>
 
 #include "cluster/communicator.hpp"
-#include "handler/run_log.hpp"
 #include "reprieve/notice.hpp"
 #include "termination/notice_sources.hpp"
 

@@ -6,7 +6,6 @@
 
 #include "cluster/communicator.hpp"
 #include "core/events.hpp"
-#include "core/log.hpp"
 #include "core/process.hpp"
 #include "termination/notice_sources.hpp"
 #include "termination/signal_flag.hpp"
@@ -89,33 +88,12 @@ void RunLog::step(std::uint64_t run_calls, std::chrono::nanoseconds length) noex
 
 namespace {
 
-constexpr const char* kErrorFile = "error.json";
 constexpr std::uint64_t kFirstMemoryLook = 2;
 constexpr int kMemoryLooks = 6;
 constexpr int kCallsInPause = 20;
 constexpr std::chrono::milliseconds kPauseForMemory{300};  // the pollers look ten times a second
 
 }  // namespace
-
-void write_error_report(const core::Directory& place, const ErrorReport& report) noexcept {
-  core::log::or_warn("cannot write the error report", [&] {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const nlohmann::json content = {{"rank", report.rank},
-                                    {"host", report.host},
-                                    {"run_calls", report.run_calls},
-                                    {"message", report.message},
-                                    {"time_s", std::chrono::duration<double>(now).count()}};
-    const std::string text = content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
-    // Each rank has a file of its own, and the rename makes it the report: never a mixture of two.
-    const std::string mine = fmt::format(".error-{}.json", report.rank);
-    place.write_text(mine, text, place.file_mode(), false);
-    place.rename(mine, place, kErrorFile);
-  });
-}
-
-void remove_error_report(const core::Directory& place) noexcept {
-  core::log::or_warn("an old error report stays behind", [&] { place.remove_file(kErrorFile); });
-}
 
 DryRun::DryRun(std::optional<core::DrillOrders> orders, RunLog& log) : orders_(std::move(orders)), log_(log) {
   if (orders_) {

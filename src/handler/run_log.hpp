@@ -14,7 +14,6 @@
 #include <string_view>
 
 #include "cluster/communicator.hpp"
-#include "core/directory.hpp"
 #include "core/run_record.hpp"
 #include "handler/memory_watch.hpp"
 #include "handler/save_policy.hpp"
@@ -54,22 +53,6 @@ class RunLog {
   Clock::time_point begin_ = Clock::now();
   Clock::time_point next_step_ = for_drill_ ? begin_ : begin_ + news_interval(Clock::duration(0));
 };
-
-// The error file beside the checkpoints: what a supervisor or a person finds when a job ended with an error.
-
-struct ErrorReport {
-  int rank = 0;
-  std::string host;
-  std::uint64_t run_calls = 0;
-  std::string message;
-};
-
-/// Writes `<directory>/error.json` (rank, host, run_calls, message, time). Failing ranks race for it and the last one
-/// wins; each writes a whole file. A failure to write is logged, since the error itself matters more.
-void write_error_report(const core::Directory& directory, const ErrorReport& report) noexcept;
-
-/// Removes the file of an earlier run.
-void remove_error_report(const core::Directory& directory) noexcept;
 
 // What a handler does besides its work in a dry run of `reprieve drill`: a notice that is there from the
 // start, steps at which it saves or leaves, and what the drill wants to know. Without a drill nothing here does

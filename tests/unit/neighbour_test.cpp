@@ -16,7 +16,7 @@
 #include "core/events.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
-#include "handler/run_log.hpp"
+#include "handler/exit.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
