@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cluster/communicator.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "measure.hpp"
 #include "raw_file.hpp"
 #include "reprieve/reprieve.hpp"

@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "command.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
 #include "handler/save_policy.hpp"

@@ -460,7 +460,7 @@ void define(CLI::App& command, Options& options) {
 }
 
 /// What differs between two values means nothing if one of them is not what was written.
-void require_sound(const std::filesystem::path& file) {
+void require_valid(const std::filesystem::path& file) {
   require_checkpoint(file);
   const auto corruptions = verify_with_progress(file, file.string());
   if (!corruptions.empty()) {
@@ -564,7 +564,7 @@ DifferenceReport compare(const Options& options) {
 int run(const Options& options) {
   for (const auto& file : {options.a, options.b}) {
     require_file(file);
-    require_sound(file);
+    require_valid(file);
   }
   const DifferenceReport report = compare(options);
   print_answer(options.json, report_json(options, report), [&] { print_text(options, report); });

@@ -15,7 +15,7 @@
 
 #include "core/directory.hpp"
 #include "core/error.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"

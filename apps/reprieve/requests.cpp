@@ -11,7 +11,7 @@
 
 #include "command.hpp"
 #include "core/directory.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "files.hpp"

@@ -133,7 +133,7 @@ void move_away(const Options& options, const std::vector<CheckpointFile>& newer,
   mark_launch(options.directory, options.prefix, true);
   manager::CheckpointDirectory directory(options.directory, options.prefix, true);
   for (const CheckpointFile& file : newer) {
-    static_cast<void>(directory.set_aside(file.number, suffix));
+    static_cast<void>(directory.quarantine_as(file.number, suffix));
   }
 }
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "supervisor/run_progress.hpp"
 #include "text.hpp"
 

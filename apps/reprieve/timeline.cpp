@@ -9,7 +9,7 @@
 #include <sstream>
 #include <utility>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "handler/save_policy.hpp"
 #include "supervisor/costs.hpp"
 #include "text.hpp"

@@ -3,7 +3,6 @@
 // which all ranks say that they have it; the data, in pieces.
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <numeric>
 #include <optional>

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <random>
 #include <string_view>
 #include <system_error>
@@ -705,11 +704,7 @@ bool WriteDirectory::make_beside(const fs::path& checkpoints, int rank) {
 }
 
 WriteDirectory::~WriteDirectory() {
-  try {
-    remove_write_directory(place_, outer_, base_);
-  } catch (const std::exception& error) {
-    log::warning("left behind: {}", error.what());
-  }
+  log::or_warn("left behind", [this] { remove_write_directory(place_, outer_, base_); });
 }
 
 void remove_write_directories(const fs::path& checkpoints) {

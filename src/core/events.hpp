@@ -2,31 +2,38 @@
 #pragma once
 
 /// @file
-/// The events of a run: one struct for each, with its name and its fields in the log. Rank 0 writes them
+/// The events of a run: one struct for each, with its name and its fields in the log; and the log. Rank 0 writes them
 /// (`EventLog::write`); every reader gets the same structs back.
 ///
 /// The last line of a struct lists its fields, for both directions. A `std::optional` without a value is not written.
 /// Logs may be of another version, cut, or written by anybody: a field that is missing or of another type keeps its
 /// default. Times are in seconds. `run_calls` is the step: the calls of `run`, over all starts.
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "core/directory.hpp"
+#include "core/json_fields.hpp"
 #include "reprieve/save.hpp"
+
+namespace reprieve {
+
+/// For the fields of events.
+nlohmann::ordered_json json_of(const SaveReason& reason);
+bool read(const nlohmann::json& json, SaveReason& reason);
+
+}  // namespace reprieve
 
 namespace reprieve::events {
 
-#define REPRIEVE_FIELD(member) field(#member, event.member);
-/// Visits each member with its name, which is that of the field.
-#define REPRIEVE_FIELDS(...)                                               \
-  static void fields(auto& event, auto&& field) {                          \
-    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(REPRIEVE_FIELD, __VA_ARGS__)) \
-  }
 #define REPRIEVE_NAME(name) static constexpr const char* kName = name;
 #define REPRIEVE_EVENT(name, ...) \
   REPRIEVE_NAME(name)             \
@@ -215,10 +222,6 @@ struct Arrivals {
   std::vector<OfRank> ranks{};
   REPRIEVE_EVENT("arrivals", ranks)
 };
-constexpr auto fields_of(const Arrivals::OfRank*) {
-  using T = Arrivals::OfRank;
-  return std::tuple(&T::rank, &T::host, &T::source, &T::message, &T::age_s);
-}
 
 /// What the steps changed in the memory of rank 0. In the run record alone, during a drill.
 struct MemoryChanges {
@@ -341,8 +344,6 @@ struct Unknown {
 
 #undef REPRIEVE_EVENT
 #undef REPRIEVE_NAME
-#undef REPRIEVE_FIELDS
-#undef REPRIEVE_FIELD
 
 }  // namespace reprieve::events
 
@@ -367,7 +368,6 @@ struct LoggedEvent {
 
 /// `event`, then the times, then the fields.
 nlohmann::ordered_json to_json(const LoggedEvent& logged);
-nlohmann::json to_json(const SaveReason& reason);
 
 /// Nothing unless the line is an object with an `event`.
 std::optional<LoggedEvent> event_from_json(const nlohmann::json& line);
@@ -375,5 +375,69 @@ std::optional<LoggedEvent> event_from_text(const std::string& line);
 
 /// The step of an event, if it has one.
 events::Step step_of(const Event& event);
+
+// The event log: one JSON object per line, appended to `<checkpoint directory>/events.jsonl` by rank 0.
+
+/// The name of the event log in a checkpoint directory.
+inline constexpr const char* kEventLogName = "events.jsonl";
+
+/// Appends events. Every line is one write(2) with O_APPEND, so lines of overlapping runs do not mix. A line that a
+/// crash or a full disk cut short spoils no other: the next one starts on a line of its own. Events are for people and
+/// tools: a failure to write one is logged once and not thrown.
+class EventLog {
+ public:
+  /// Not yet open: records nothing.
+  EventLog() = default;
+  explicit EventLog(const std::filesystem::path& file);
+  ~EventLog();
+  EventLog(EventLog&& other) noexcept = default;
+  EventLog& operator=(EventLog&& other) noexcept = default;
+
+  /// Writes the line, with the time of now.
+  void write(const Event& event);
+
+ private:
+  void report_failure(const std::string& problem);
+
+  Descriptor descriptor_;
+  bool failed_ = false;  ///< a failure was logged
+  bool torn_ = false;    ///< the file ends in the middle of a line
+  std::filesystem::path file_;
+};
+
+// Reading the event log that EventLog writes.
+
+/// More of a log is not read, so that a broken one takes no memory without end: some hundred years of one run.
+inline constexpr std::size_t kLongestLog = std::size_t{256} << 20;
+
+/// The events of a log, oldest first. Lines that are not JSON objects (cut by a crash, or foreign) are passed over, and
+/// so is what lies more than @p tail_bytes before the end of the file. Empty if the file does not exist or cannot be
+/// read.
+std::vector<LoggedEvent> read_events(const std::filesystem::path& file, std::size_t tail_bytes = std::size_t{1} << 20);
+
+/// Reads what is added to an event log. A line that is not whole waits for its rest. A log that has become shorter is
+/// another one, and is read from its beginning. Not thread-safe.
+class LogFollower {
+ public:
+  /// @param from_end  what is in the log already does not count
+  explicit LogFollower(std::filesystem::path file, bool from_end = false);
+
+  /// What is new since the last call. @throws StorageError if the log cannot be read
+  [[nodiscard]] std::vector<LoggedEvent> next();
+
+ private:
+  std::filesystem::path file_;
+  std::uintmax_t offset_ = 0;
+};
+
+/// A time as the events have it ("2026-03-01T12:00:00.000000Z"): later ones are greater as texts too.
+std::string event_time(std::chrono::system_clock::time_point time);
+
+/// The time that a text in UTC stands for, to the second; nothing if it is none. @param format  for strptime; a
+/// fraction of a second may follow @param end  of the text
+std::optional<std::chrono::system_clock::time_point> utc_time(const std::string& text, const char* format,
+                                                              std::string_view end);
+/// "2026-03-01T12:00:00Z", with or without a fraction of a second; nothing for anything else.
+std::optional<std::chrono::system_clock::time_point> time_of_event(const std::string& text);
 
 }  // namespace reprieve::core

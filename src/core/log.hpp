@@ -10,9 +10,11 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace reprieve::core::log {
 
@@ -57,6 +59,17 @@ void warning(fmt::format_string<Args...> format, Args&&... args) {
 template <class... Args>
 void error(fmt::format_string<Args...> format, Args&&... args) {
   detail::write(detail::Importance::error, format, fmt::make_format_args(args...));
+}
+
+/// Runs @p work, an end or a clean-up that nobody can do anything about if it fails: then a warning that begins with
+/// @p what says why.
+template <class Work>
+void or_warn(std::string_view what, Work&& work) {
+  try {
+    std::forward<Work>(work)();
+  } catch (const std::exception& error) {
+    warning("{}: {}", what, error.what());
+  }
 }
 
 }  // namespace reprieve::core::log

@@ -7,6 +7,8 @@
 ///
 ///     constexpr auto fields_of(const Box*) { return std::tuple(&Box::offset, &Box::extent); }
 ///
+/// or that list them with their names (json_fields.hpp).
+///
 /// Every number takes 64 bits, little-endian as the machines are. The bytes say nothing of the types: who reads them
 /// knows these.
 
@@ -42,6 +44,10 @@ inline constexpr bool kIs<Template<Ts...>, Template> = true;
 template <class T>
 concept Struct = requires(const T* value) {
   fields_of(value);
+};
+template <class T>
+concept NamedFields = requires(const T& value) {
+  T::fields(value, [](const char*, const auto&) {});
 };
 template <class T>
 concept TupleLike = requires {
@@ -87,6 +93,8 @@ class Encoder {
       }
     } else if constexpr (packing::Struct<T>) {
       std::apply([&](auto... fields) { (put(value.*fields), ...); }, fields_of(&value));
+    } else if constexpr (packing::NamedFields<T>) {
+      T::fields(value, [&](const char* /*name*/, const auto& field) { put(field); });
     } else {
       static_assert(packing::TupleLike<T>, "a struct needs fields_of");
       std::apply([&](const auto&... parts) { (put(parts), ...); }, value);
@@ -170,6 +178,8 @@ class Decoder {
       }
     } else if constexpr (packing::Struct<T>) {
       std::apply([&](auto... fields) { (get(value.*fields), ...); }, fields_of(&value));
+    } else if constexpr (packing::NamedFields<T>) {
+      T::fields(value, [&](const char* /*name*/, auto& field) { get(field); });
     } else {
       static_assert(packing::TupleLike<T>, "a struct needs fields_of");
       std::apply([&](auto&... parts) { (get(parts), ...); }, value);

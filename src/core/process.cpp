@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "core/log.hpp"
@@ -47,6 +49,27 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+/// One read: all processes are asked again and again.
+std::optional<ProcessStat> stat_of_process(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const auto name_end = text.rfind(')');  // the second field is the name, in parentheses, and may hold anything
+  if (name_end == std::string::npos) {
+    return std::nullopt;
+  }
+  constexpr int kBetween = 17;  // fields, from the parent to the start
+  std::istringstream rest(text.substr(name_end + 1));
+  char state = 0;
+  ProcessStat found;
+  rest >> state >> found.parent;
+  std::string skipped;
+  for (int i = 0; i < kBetween; ++i) {
+    rest >> skipped;
+  }
+  return rest >> found.start && state != 'Z' && state != 'X' ? std::optional(found) : std::nullopt;
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -36,6 +37,18 @@ using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
 /// The name of this host; empty if it is not known.
 [[nodiscard]] std::string host_name();
+
+/// A living process of this host, as /proc/<pid>/stat shows it.
+struct ProcessStat {
+  pid_t parent = 0;
+  std::uint64_t start = 0;  ///< in clock ticks since the boot
+};
+/// Nothing if there is none, or it has ended and waits for its parent.
+[[nodiscard]] std::optional<ProcessStat> stat_of_process(pid_t pid);
+/// When a process of this host began; zero as above.
+[[nodiscard]] inline std::uint64_t start_of_process(pid_t pid) {
+  return stat_of_process(pid).value_or(ProcessStat{}).start;
+}
 
 /// What the build knows of the library: all but the MPI that is running (`reprieve::version_details`).
 [[nodiscard]] VersionDetails built_details();

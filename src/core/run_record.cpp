@@ -12,13 +12,11 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <system_error>
 #include <thread>
 
 #include "core/directory.hpp"
 #include "core/log.hpp"
-#include "core/strict_json.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::core {
@@ -47,23 +45,9 @@ std::shared_ptr<const int> take_place() {
           }};
 }
 
-/// A step that a drill does not ask for is left out.
-std::optional<std::uint64_t> step_in(const nlohmann::json& orders, const char* key) {
-  return orders.contains(key) ? std::optional(orders.at(key).get<std::uint64_t>()) : std::nullopt;
-}
-
-void put_step(nlohmann::json& orders, const char* key, const std::optional<std::uint64_t>& step) {
-  if (step) {
-    orders[key] = *step;
-  }
-}
-
 /// Whoever tests the lock holds it for an instant.
 constexpr int kTries = 50;
 constexpr std::chrono::milliseconds kPause{10};
-
-/// Fields of /proc/<pid>/stat behind the name, which may hold anything: the state is the first of them.
-constexpr int kStartField = 19;
 
 }  // namespace
 
@@ -92,70 +76,31 @@ std::optional<DrillOrders> parse_drill_orders(const std::string& text) {
   if (text.empty()) {
     return std::nullopt;
   }
-  try {
-    const nlohmann::json json = nlohmann::json::parse(text);
-    DrillOrders orders{json.at("subdirectory").get<std::string>(), json.at("leave_at_once").get<bool>(),
-                       step_in(json, "save_at"), step_in(json, "leave_at"), json.value("watch_memory", false)};
-    const std::filesystem::path name = orders.subdirectory;
-    if (!name.has_filename() || name != name.filename() || name == ".." || name == ".") {
-      throw ConfigError("the orders of a drill name no directory: " + text);
-    }
-    return orders;
-  } catch (const nlohmann::json::exception& error) {
-    throw ConfigError("the orders of a drill cannot be read: " + reason_of(error));
+  const auto orders = whole_from_json<DrillOrders>(nlohmann::json::parse(text, nullptr, false));
+  if (!orders) {
+    throw ConfigError("the orders of a drill cannot be read: " + text);
   }
+  const std::filesystem::path name = orders->subdirectory;
+  if (!name.has_filename() || name != name.filename() || name == ".." || name == ".") {
+    throw ConfigError("the orders of a drill name no directory: " + text);
+  }
+  return orders;
 }
 
-std::string to_text(const DrillOrders& orders) {
-  nlohmann::json json{{"subdirectory", orders.subdirectory}, {"leave_at_once", orders.leave_at_once}};
-  if (orders.watch_memory) {
-    json["watch_memory"] = true;
-  }
-  put_step(json, "save_at", orders.save_at);
-  put_step(json, "leave_at", orders.leave_at);
-  return json.dump();
-}
+std::string to_text(const DrillOrders& orders) { return Json(json_of(orders)).dump(); }
 
 Worker Worker::self(int rank, std::string host) {
   return {rank, std::move(host), ::getpid(), start_of_process(::getpid())};
 }
 
-nlohmann::json to_json(const Worker& worker) {
-  return {{"rank", worker.rank}, {"host", worker.host}, {"pid", worker.pid}, {"start", worker.start}};
-}
-
 std::vector<Worker> workers_from_json(const nlohmann::json& document) {
   std::vector<Worker> workers;
-  if (!document.is_array()) {
-    return workers;
-  }
-  for (const nlohmann::json& each : document) {
-    try {
-      workers.push_back({each.at("rank").get<int>(), each.at("host").get<std::string>(), each.at("pid").get<pid_t>(),
-                         each.at("start").get<std::uint64_t>()});
-    } catch (const nlohmann::json::exception& error) {
-      log::debug("a process of a run cannot be read: {}", reason_of(error));
+  for (const nlohmann::json& each : document.is_array() ? document : nlohmann::json::array()) {
+    if (auto worker = whole_from_json<Worker>(each)) {
+      workers.push_back(std::move(*worker));
     }
   }
   return workers;
-}
-
-std::uint64_t start_of_process(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  if (!std::getline(file, text) || text.rfind(')') == std::string::npos) {
-    return 0;
-  }
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
-  std::string state;
-  std::string skipped;
-  fields >> state;
-  for (int i = 1; i < kStartField; ++i) {
-    fields >> skipped;
-  }
-  std::uint64_t start = 0;
-  fields >> start;
-  return fields && state != "Z" && state != "X" ? start : 0;
 }
 
 void write_worker_record(const std::filesystem::path& directory, const nlohmann::json& workers) {

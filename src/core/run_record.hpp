@@ -15,15 +15,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/directory.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
+#include "core/json_fields.hpp"
 #include "core/process.hpp"
 
 namespace reprieve::core {
@@ -100,7 +100,8 @@ struct DrillOrders {
   /// At this step the run saves and leaves, and at its end if that comes first.
   std::optional<std::uint64_t> leave_at{};
   /// From the second step boundary on, what steps change in the memory of rank 0 is looked at.
-  bool watch_memory = false;
+  std::optional<bool> watch_memory{};
+  REPRIEVE_FIELDS(subdirectory, leave_at_once, save_at, leave_at, watch_memory)
 
   friend bool operator==(const DrillOrders&, const DrillOrders&) = default;
 };
@@ -128,23 +129,17 @@ inline constexpr const char* kWorkerRecordName = ".reprieve.workers";
 /// One process of a run.
 struct Worker {
   int rank = 0;
-  std::string host;
+  std::string host{};
   pid_t pid = 0;
   std::uint64_t start = 0;  ///< of the process, in clock ticks since the boot: unlike its number, never another's
+  REPRIEVE_FIELDS(rank, host, pid, start)
 
   /// This process.
   static Worker self(int rank, std::string host);
 };
-constexpr auto fields_of(const Worker*) {
-  return std::tuple(&Worker::rank, &Worker::host, &Worker::pid, &Worker::start);
-}
 
-nlohmann::json to_json(const Worker& worker);
 /// What is not of that form is left out.
 std::vector<Worker> workers_from_json(const nlohmann::json& document);
-
-/// When a process of this host began; zero if there is none, or it has ended and waits for its parent.
-std::uint64_t start_of_process(pid_t pid);
 
 /// Puts a new file with these processes into the directory. @throws StorageError
 void write_worker_record(const std::filesystem::path& directory, const nlohmann::json& workers);

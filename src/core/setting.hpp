@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -80,56 +79,91 @@ struct Range {
   double max = 0;
 };
 
-template <class Options>
-Setting<Options> flag(std::string key, bool Options::*member, std::string meaning) {
-  return {std::move(key), std::move(meaning), Rule{.kind = Rule::Kind::flag},
-          [member](const Options& options) { return Json(options.*member); },
-          [member](Options& options, const Json& value) { options.*member = value.get<bool>(); }};
+template <class T>
+T value_in(const T&);
+template <class T>
+T value_in(const std::optional<T>&);
+/// What a member holds, or, of one that may be left open, what it holds if it is not.
+template <class Member>
+using ValueOf = decltype(value_in(std::declval<Member>()));
+
+/// @param to_json  of the value @param from_json  after the rule permitted it
+template <class Options, class Member, class ToJson, class FromJson>
+Setting<Options> make_row(std::string key, std::string meaning, Rule rule, Member Options::*member, ToJson to_json,
+                          FromJson from_json) {
+  constexpr bool may_be_open = !std::is_same_v<Member, ValueOf<Member>>;
+  const auto get = [member, to_json](const Options& options) -> Json {
+    if constexpr (may_be_open) {
+      return options.*member ? to_json(*(options.*member)) : Json();
+    } else {
+      return to_json(options.*member);
+    }
+  };
+  const auto set = [member, from_json](Options& options, const Json& value) {
+    if constexpr (may_be_open) {
+      if (value.is_null()) {
+        (options.*member).reset();
+        return;
+      }
+    }
+    options.*member = from_json(value);
+  };
+  return {std::move(key), std::move(meaning), std::move(rule), get, set};
 }
 
-template <class Options, std::integral T>
-Setting<Options> whole_number(std::string key, T Options::*member, Range range, std::string meaning,
+/// @p row, whose member is a `std::optional`, as one that may be left open. @param open  what is done then
+template <class Options>
+Setting<Options> left_open(Setting<Options> row, std::string open) {
+  row.rule.open = std::move(open);
+  return row;
+}
+
+inline constexpr auto kToJson = [](const auto& value) { return Json(value); };
+template <class T>
+inline constexpr auto kFromJson = [](const Json& value) { return value.get<T>(); };
+
+template <class Options, class Member>
+Setting<Options> flag(std::string key, Member Options::*member, std::string meaning) {
+  return make_row(std::move(key), std::move(meaning), Rule{.kind = Rule::Kind::flag}, member, kToJson, kFromJson<bool>);
+}
+
+template <class Options, class Member>
+Setting<Options> whole_number(std::string key, Member Options::*member, Range range, std::string meaning,
                               std::vector<std::int64_t> excluded = {}, std::vector<std::int64_t> also = {}) {
-  return {std::move(key), std::move(meaning),
-          Rule{.kind = Rule::Kind::whole_number,
-               .min = range.min,
-               .max = range.max,
-               .excluded = std::move(excluded),
-               .also = std::move(also)},
-          [member](const Options& options) { return Json(options.*member); },
-          [member](Options& options, const Json& value) { options.*member = value.get<T>(); }};
+  Rule rule{.kind = Rule::Kind::whole_number,
+            .min = range.min,
+            .max = range.max,
+            .excluded = std::move(excluded),
+            .also = std::move(also)};
+  return make_row(std::move(key), std::move(meaning), std::move(rule), member, kToJson, kFromJson<ValueOf<Member>>);
 }
 
 /// Any text, or one that matches @p pattern, which @p pattern_meaning puts into words.
-template <class Options>
-Setting<Options> text(std::string key, std::string Options::*member, std::string meaning, std::string pattern = {},
+template <class Options, class Member>
+Setting<Options> text(std::string key, Member Options::*member, std::string meaning, std::string pattern = {},
                       std::string pattern_meaning = {}) {
-  return {std::move(key), std::move(meaning),
-          Rule{.kind = Rule::Kind::text, .pattern = std::move(pattern), .pattern_meaning = std::move(pattern_meaning)},
-          [member](const Options& options) { return Json(options.*member); },
-          [member](Options& options, const Json& value) { options.*member = value.get<std::string>(); }};
+  Rule rule{.kind = Rule::Kind::text, .pattern = std::move(pattern), .pattern_meaning = std::move(pattern_meaning)};
+  return make_row(std::move(key), std::move(meaning), std::move(rule), member, kToJson, kFromJson<std::string>);
 }
 
 /// A duration in units of `Unit` (std::milli for keys that end in _ms, std::ratio<1> for _s). Fractions are allowed
 /// where the member is finer than the unit; what is more than nothing stays more than nothing.
-template <class Unit, class Options, class Duration>
-Setting<Options> duration(std::string key, Duration Options::*member, Range range, std::string meaning) {
-  using Value = std::chrono::duration<double, Unit>;
+template <class Unit, class Options, class Member>
+Setting<Options> duration(std::string key, Member Options::*member, Range range, std::string meaning) {
+  using Duration = ValueOf<Member>;
+  using InUnits = std::chrono::duration<double, Unit>;
   constexpr bool whole = std::ratio_greater_equal_v<typename Duration::period, Unit>;
-  const auto get = [member](const Options& options) {
-    const double value = Value(options.*member).count();
+  const auto to_json = [](Duration duration) {
+    const double value = InUnits(duration).count();
     return whole || value == std::floor(value) ? Json(std::llround(value)) : Json(value);
   };
-  const auto set = [member](Options& options, const Json& value) {
-    const Value wanted(value.get<double>());
-    options.*member = Duration(std::llround(std::chrono::duration<double, typename Duration::period>(wanted).count()));
-    if (wanted.count() > 0) {
-      options.*member = std::max(options.*member, Duration(1));
-    }
+  const auto from_json = [](const Json& value) {
+    const InUnits wanted(value.get<double>());
+    const Duration found(std::llround(std::chrono::duration<double, typename Duration::period>(wanted).count()));
+    return wanted.count() > 0 ? std::max(found, Duration(1)) : found;
   };
-  return {std::move(key), std::move(meaning),
-          Rule{.kind = whole ? Rule::Kind::whole_number : Rule::Kind::number, .min = range.min, .max = range.max}, get,
-          set};
+  const Rule rule{.kind = whole ? Rule::Kind::whole_number : Rule::Kind::number, .min = range.min, .max = range.max};
+  return make_row(std::move(key), std::move(meaning), rule, member, to_json, from_json);
 }
 
 template <class T>
@@ -165,62 +199,34 @@ std::vector<std::string> only_names(const Names<T>& names) {
 }
 
 /// One of a set of names.
-template <class Options, class T>
-Setting<Options> choice(std::string key, T Options::*member, Names<T> names, std::string meaning) {
-  return {std::move(key), std::move(meaning), Rule{.kind = Rule::Kind::choice, .choices = only_names(names)},
-          [member, names](const Options& options) { return name_of(names, options.*member); },
-          [member, names](Options& options, const Json& value) { options.*member = named(names, value); }};
+template <class Options, class Member>
+Setting<Options> choice(std::string key, Member Options::*member, Names<ValueOf<Member>> names, std::string meaning) {
+  return make_row(
+      std::move(key), std::move(meaning), Rule{.kind = Rule::Kind::choice, .choices = only_names(names)}, member,
+      [names](const auto& value) { return name_of(names, value); },
+      [names](const Json& name) { return named(names, name); });
 }
 
 /// Any number of a set of names.
-template <class Options, class T>
-Setting<Options> list_of_choices(std::string key, std::vector<T> Options::*member, Names<T> names,
-                                 std::string meaning) {
-  const auto get = [member, names](const Options& options) {
+template <class Options, class Member>
+Setting<Options> list_of_choices(std::string key, Member Options::*member,
+                                 Names<typename ValueOf<Member>::value_type> names, std::string meaning) {
+  const auto to_json = [names](const auto& values) {
     Json list = Json::array();
-    for (const auto& value : options.*member) {
+    for (const auto& value : values) {
       list.push_back(name_of(names, value));
     }
     return list;
   };
-  const auto set = [member, names](Options& options, const Json& list) {
-    (options.*member).clear();
+  const auto from_json = [names](const Json& list) {
+    ValueOf<Member> values;
     for (const auto& name : list) {
-      (options.*member).push_back(named(names, name));
+      values.push_back(named(names, name));
     }
+    return values;
   };
-  return {std::move(key), std::move(meaning), Rule{.kind = Rule::Kind::list_of_choices, .choices = only_names(names)},
-          get, set};
-}
-
-/// What a row needs to describe a value that stands alone.
-template <class T>
-struct Holder {
-  T value{};
-};
-
-/// A setting that may be left open: @p row describes its value, @p open says what is done if there is none.
-template <class Options, class T>
-Setting<Options> optional(std::optional<T> Options::*member, Setting<Holder<T>> row, std::string open) {
-  Rule rule = row.rule;
-  rule.open = std::move(open);
-  return {row.key,
-          row.meaning,
-          std::move(rule),
-          [member, get = row.get](const Options& options) {
-            return options.*member ? get(Holder<T>{*(options.*member)}) : Json();
-          },
-          [member, set = row.set](Options& options, const Json& value) {
-            if (value.is_null()) {
-              (options.*member).reset();
-              return;
-            }
-            Holder<T> holder;
-            set(holder, value);
-            options.*member = std::move(holder.value);
-          },
-          row.from_environment,
-          row.same_on_all_ranks};
+  return make_row(std::move(key), std::move(meaning),
+                  Rule{.kind = Rule::Kind::list_of_choices, .choices = only_names(names)}, member, to_json, from_json);
 }
 
 /// The rows of @p inner as rows of the structure that holds it, under the section @p name, or none.

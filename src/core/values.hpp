@@ -4,13 +4,16 @@
 /// @file
 /// Small types: bytes, values that few objects have, times that never overflow.
 
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -27,6 +30,14 @@ using Bytes = std::vector<std::byte>;
 
 [[nodiscard]] inline std::string to_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// The number that fills the whole text; nothing if it is none, or does not fit.
+template <class Number>
+[[nodiscard]] std::optional<Number> number_in(std::string_view text) {
+  Number number{};
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && stop == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
 // Values that few of many objects have.

@@ -55,22 +55,21 @@ constexpr unsigned kTypeHost = 1;
 constexpr unsigned kTypeDevice = 2;
 constexpr unsigned kRegisterPortable = 1;
 
+/// One side of a CUDA_MEMCPY2D.
+struct CudaSide {
+  std::size_t x = 0;
+  std::size_t y = 0;
+  unsigned type = 0;
+  const void* host = nullptr;
+  CudaPointer device = 0;
+  CudaArray array = nullptr;
+  std::size_t pitch = 0;
+};
+
 /// CUDA_MEMCPY2D
 struct CudaCopy2D {
-  std::size_t source_x = 0;
-  std::size_t source_y = 0;
-  unsigned source_type = 0;
-  const void* source_host = nullptr;
-  CudaPointer source_device = 0;
-  CudaArray source_array = nullptr;
-  std::size_t source_pitch = 0;
-  std::size_t target_x = 0;
-  std::size_t target_y = 0;
-  unsigned target_type = 0;
-  void* target_host = nullptr;
-  CudaPointer target_device = 0;
-  CudaArray target_array = nullptr;
-  std::size_t target_pitch = 0;
+  CudaSide source;
+  CudaSide target;
   std::size_t width = 0;
   std::size_t height = 0;
 };
@@ -155,13 +154,7 @@ class CudaMemory final : public MemorySpace {
       check(driver_.copy_out(host, pointer(device), rows.row_bytes, nullptr), "cuMemcpyDtoHAsync");
       return;
     }
-    CudaCopy2D copy = of_rows(rows);
-    copy.source_type = kTypeDevice;
-    copy.source_device = pointer(device);
-    copy.source_pitch = rows.device_pitch;
-    copy.target_type = kTypeHost;
-    copy.target_host = host;
-    copy.target_pitch = rows.host_pitch;
+    const CudaCopy2D copy{on_device(device, rows), on_host(host, rows), rows.row_bytes, rows.rows};
     check(driver_.copy_rows(&copy, nullptr), "cuMemcpy2DAsync");
   }
 
@@ -171,13 +164,7 @@ class CudaMemory final : public MemorySpace {
       check(driver_.copy_in(pointer(device), host, rows.row_bytes, nullptr), "cuMemcpyHtoDAsync");
       return;
     }
-    CudaCopy2D copy = of_rows(rows);
-    copy.source_type = kTypeHost;
-    copy.source_host = host;
-    copy.source_pitch = rows.host_pitch;
-    copy.target_type = kTypeDevice;
-    copy.target_device = pointer(device);
-    copy.target_pitch = rows.device_pitch;
+    const CudaCopy2D copy{on_host(host, rows), on_device(device, rows), rows.row_bytes, rows.rows};
     check(driver_.copy_rows(&copy, nullptr), "cuMemcpy2DAsync");
   }
 
@@ -201,11 +188,11 @@ class CudaMemory final : public MemorySpace {
   }
 
  private:
-  static CudaCopy2D of_rows(const CopiedRows& rows) {
-    CudaCopy2D copy;
-    copy.width = rows.row_bytes;
-    copy.height = rows.rows;
-    return copy;
+  static CudaSide on_host(const void* host, const CopiedRows& rows) {
+    return {.type = kTypeHost, .host = host, .pitch = rows.host_pitch};
+  }
+  static CudaSide on_device(const void* device, const CopiedRows& rows) {
+    return {.type = kTypeDevice, .device = pointer(device), .pitch = rows.device_pitch};
   }
 
   void check(CudaResult result, const char* call) const {

@@ -1,52 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What becomes of an error: this rank sends its own to the others, or gets another's.
 
-#include "handler/error_spreading.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <tuple>
 
-#include "core/directory.hpp"
 #include "core/log.hpp"
+#include "handler/exit.hpp"
 #include "handler/handler_impl.hpp"
-
-namespace reprieve::handler {
-
-namespace {
-
-constexpr const char* kFileName = "error.json";
-
-}  // namespace
-
-void write_error_report(const core::Directory& place, const ErrorReport& report) noexcept {
-  try {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const nlohmann::json content = {{"rank", report.rank},
-                                    {"host", report.host},
-                                    {"run_calls", report.run_calls},
-                                    {"message", report.message},
-                                    {"time_s", std::chrono::duration<double>(now).count()}};
-    const std::string text = content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
-    // Each rank has a file of its own, and the rename makes it the report: never a mixture of two.
-    const std::string mine = fmt::format(".error-{}.json", report.rank);
-    place.write_text(mine, text, place.file_mode(), false);
-    place.rename(mine, place, kFileName);
-  } catch (const std::exception& error) {
-    core::log::warning("cannot write the error report: {}", error.what());
-  }
-}
-
-void remove_error_report(const core::Directory& place) noexcept {
-  try {
-    place.remove_file(kFileName);
-  } catch (const std::exception& error) {
-    core::log::warning("an old error report stays behind: {}", error.what());
-  }
-}
-
-}  // namespace reprieve::handler
 
 namespace reprieve {
 
@@ -115,7 +77,7 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
   const core::Outcome spread_as = core::capture([&] { comm_.together(spread, kSpreading); });
   rest_threads();
   policy_.drop_commit();
-  saver_.settle();  // all ranks are here, and what is nearly saved need not be lost
+  settle_background();  // all ranks are here, and what is nearly saved need not be lost
   if (spread_as) {
     core::throw_failure(*spread_as);  // there is no memory to report the error
   }

@@ -15,11 +15,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -29,6 +30,36 @@
 #include "core/log.hpp"
 #include "reprieve/termination_config.hpp"
 #include "termination/signal_flag.hpp"
+
+namespace reprieve::handler {
+
+namespace {
+
+constexpr const char* kErrorFile = "error.json";
+
+}  // namespace
+
+void write_error_report(const core::Directory& place, const ErrorReport& report) noexcept {
+  core::log::or_warn("cannot write the error report", [&] {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const nlohmann::json content = {{"rank", report.rank},
+                                    {"host", report.host},
+                                    {"run_calls", report.run_calls},
+                                    {"message", report.message},
+                                    {"time_s", std::chrono::duration<double>(now).count()}};
+    const std::string text = content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+    // Each rank has a file of its own, and the rename makes it the report: never a mixture of two.
+    const std::string mine = fmt::format(".error-{}.json", report.rank);
+    place.write_text(mine, text, place.file_mode(), false);
+    place.rename(mine, place, kErrorFile);
+  });
+}
+
+void remove_error_report(const core::Directory& place) noexcept {
+  core::log::or_warn("an old error report stays behind", [&] { place.remove_file(kErrorFile); });
+}
+
+}  // namespace reprieve::handler
 
 namespace reprieve {
 
@@ -136,7 +167,7 @@ bool one_has_ended(std::vector<pollfd>& descriptors, std::chrono::milliseconds w
 /// signal has come, or @p limit. Every rank must call it, but none waits for another. The state is saved, and only the
 /// exit is left.
 void wait_until_taken(MPI_Comm comm, Clock::time_point limit) noexcept {
-  try {
+  core::log::or_warn("cannot wait until the processes of this run are taken", [&] {
     bool taken = false;
     std::vector<pollfd> processes = open_processes(neighbours(comm), taken);
     const std::vector<int> signals{SIGTERM, SIGUSR1, SIGINT};
@@ -148,9 +179,7 @@ void wait_until_taken(MPI_Comm comm, Clock::time_point limit) noexcept {
     for (const pollfd& process : processes) {
       ::close(process.fd);
     }
-  } catch (const std::exception& error) {
-    core::log::warning("cannot wait until the processes of this run are taken: {}", error.what());
-  }
+  });
 }
 
 /// MPICH's launcher takes a rank that ends without MPI_Finalize for a crashed one: it kills the others, and may

@@ -2,9 +2,30 @@
 #pragma once
 
 /// @file
-/// Leaving by oneself. The public ways to leave are in termination_config.hpp.
+/// The error file that a job leaves, and leaving by oneself. The public ways to leave are in termination_config.hpp.
+
+#include <cstdint>
+#include <string>
+
+#include "core/directory.hpp"
 
 namespace reprieve::handler {
+
+// The error file beside the checkpoints: what a supervisor or a person finds when a job ended with an error.
+
+struct ErrorReport {
+  int rank = 0;
+  std::string host;
+  std::uint64_t run_calls = 0;
+  std::string message;
+};
+
+/// Writes `<directory>/error.json` (rank, host, run_calls, message, time). Failing ranks race for it and the last one
+/// wins; each writes a whole file. A failure to write is logged, since the error itself matters more.
+void write_error_report(const core::Directory& directory, const ErrorReport& report) noexcept;
+
+/// Removes the file of an earlier run.
+void remove_error_report(const core::Directory& directory) noexcept;
 
 /// Ends this process with @p exit_code after a save, and waits for no other rank. Not collective.
 [[noreturn]] void leave_alone(int exit_code) noexcept;

@@ -2,13 +2,11 @@
 #include "handler/handler_impl.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <string>
 #include <system_error>
 #include <utility>
 
 #include "core/log.hpp"
-#include "handler/error_spreading.hpp"
+#include "handler/exit.hpp"
 #include "manager/opening.hpp"
 #include "manager/save.hpp"
 #include "settings/settings.hpp"
@@ -48,9 +46,9 @@ TerminationConfig agreed_config(MPI_Comm comm, const CheckpointManager& manager,
   settings.termination = std::move(config);
   settings::apply(manager.impl().environment, settings);
   ranks.agree(core::capture([&] { validate(settings.termination); }), what);
-  core::Json values = manager::shared_values(termination_settings(), settings.termination);
-  values["return_when_saved"] = settings.termination.return_when_saved;
-  values["has a step_fn"] = settings.termination.step_fn != nullptr;
+  manager::SharedValues values = manager::shared_values(termination_settings(), settings.termination);
+  values["return_when_saved"] = manager::text_of(settings.termination.return_when_saved);
+  values["has a step_fn"] = manager::text_of(settings.termination.step_fn != nullptr);
   manager::check_same_on_all_ranks(ranks, values, what);
   return std::move(settings.termination);
 }
@@ -83,8 +81,6 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       dry_run_(manager.impl().drill, log_),
       notices_(comm_, handler::sources_of(comm_, config, runtime_info_, manager.directory())),
       policy_({config.save_every_steps, *config.grace_margin}),
-      saver_(comm_, manager, config.save_fn && config.save_fn_mode == SaveFnMode::instead,
-             [this](const SaveReport& report) { note_commit(report); }),
       channel_(comm_),
       agreement_(
           channel_, comm_.rank(), comm_.size(), {.peer_timeout = config.peer_timeout}, [this] { return look(); },
@@ -125,8 +121,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
     give_notice("drill", "dry run of a restart");
   }
   worker_lock_ = handler::record_workers(comm_, manager.directory());
-  saver_.start_clock();
-  local_copy_time_ = Clock::now();
+  save_time_ = local_copy_time_ = Clock::now();
   if (comm_.is_chief() && config.save_fn && !manager.options().local_directory.empty()) {
     core::log::warning("no node-local copies are taken: they cannot hold what the save function writes");
   }
@@ -174,7 +169,8 @@ void PreemptionCheckpointHandler::Impl::resume_from(const CheckpointInfo& from) 
         from.path.string()));
   }
   run_calls = from.run_calls ? *from.run_calls : config.step_fn();
-  saver_.resume_from(from.number, steps());
+  saved_.number = from.number;
+  saved_.step = steps();
 }
 
 /// The mark of an earlier version may stand without the last state.
@@ -193,12 +189,17 @@ void PreemptionCheckpointHandler::Impl::note_if_finished() {
 
 void PreemptionCheckpointHandler::Impl::join_manager() {
   manager.impl().local_copies_stay = true;  // until the run is finished, or saved
-  manager.impl().handler =
-      manager::HandlerLink{this, [this] { return run_calls; }, [this] { return saver_.next_number(steps()); },
-                           [this](const CheckpointInfo& from) {
-                             resume_from(from);
-                             plan_periodic_save();
-                           }};
+  // The step that the state holds, where that follows all checkpoints that are there; else the manager takes the next
+  // number. A second save at the same step replaces the first.
+  const auto next_number = [this] {
+    const std::uint64_t step = steps();
+    return manager::HandlerLink::NextNumber{step, saved_.number == step && saved_.step == step && step > 0};
+  };
+  manager.impl().handler = manager::HandlerLink{this, [this] { return run_calls; }, next_number,
+                                                [this](const CheckpointInfo& from) {
+                                                  resume_from(from);
+                                                  plan_periodic_save();
+                                                }};
 }
 
 /// If one rank can make no thread, none uses them. Collective.
@@ -320,7 +321,7 @@ void PreemptionCheckpointHandler::Impl::ask_for_commit() {
   if (now < ask_for_commit_after_ || manager.impl().background->written() != manager.impl().background->begun()) {
     return;
   }
-  ask_for_commit_after_ = now + std::max<Clock::duration>(kAskForCommitAgain, (now - saver_.last_time()) / 4);
+  ask_for_commit_after_ = now + std::max<Clock::duration>(kAskForCommitAgain, (now - save_time_) / 4);
   threads_->thread.request();
 }
 
@@ -441,9 +442,9 @@ std::optional<Clock::time_point> PreemptionCheckpointHandler::Impl::next_save_by
     return std::nullopt;
   }
   if (by_setting) {
-    return saver_.last_time() + *config.save_every;
+    return save_time_ + *config.save_every;
   }
-  return std::max(saver_.last_time(), manager.impl().last_commit) +
+  return std::max(save_time_, manager.impl().last_commit) +
          std::chrono::duration_cast<Clock::duration>(policy_.automatic_interval());
 }
 

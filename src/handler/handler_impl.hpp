@@ -20,12 +20,10 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
-#include "handler/notice_watch.hpp"
 #include "handler/notices.hpp"
 #include "handler/run_log.hpp"
 #include "handler/runtime_info.hpp"
 #include "handler/save_policy.hpp"
-#include "handler/saving.hpp"
 #include "manager/manager_impl.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
 #include "reprieve/termination_config.hpp"
@@ -170,8 +168,17 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void take_local_copy();
   void advance_local_copy();
   void watch_over_local_copies();
+  [[nodiscard]] bool has_saved_here() const noexcept { return saved_.boundary == agreement_.index(); }
+  /// The program's save function makes the whole checkpoint.
+  [[nodiscard]] bool replaces_save() const { return config.save_fn && config.save_fn_mode == SaveFnMode::instead; }
+  [[nodiscard]] SaveReport save_by_function(const CheckpointManager::SaveRequest& request);
   void save_in_time(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args, const char* message = "");
   void commit();
+  /// Commits what is written in the background, if anything is. Waits for the threads of all ranks if they are not
+  /// done. @throws what went wrong in one of them
+  void commit_background();
+  /// The same before a save that counts: that of an earlier step, if it cannot be committed, must not hinder it.
+  void settle_background();
   template <class Save>
   void or_put_off(SaveReason::Kind reason, Save && save);
   void put_off(const StorageError& error);
@@ -210,14 +217,21 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   handler::DryRun dry_run_;
   handler::Notices notices_;
   handler::SavePolicy policy_;
-  handler::Saver saver_;
   cluster::MpiReductionChannel channel_;
   cluster::StepAgreement agreement_;
 
   cluster::RequestedSave requested_ = cluster::RequestedSave::none;  ///< this rank's
-  std::uint64_t failed_saves_ = 0;                                   ///< periodic ones, since the last that was made
-  std::chrono::nanoseconds longest_step_{0};                         ///< since the last save
-  std::chrono::nanoseconds longest_known_step_{0};                   ///< of all steps that were measured
+  /// Of the last state that is saved, is being written, or was restored.
+  struct Saved {
+    cluster::BoundaryIndex boundary = -1;
+    std::optional<std::uint64_t> number{};
+    std::uint64_t step = 0;
+  } saved_;
+  std::chrono::steady_clock::time_point save_time_;              ///< from here on the time without a save counts
+  SaveReason::Kind background_reason_ = SaveReason::Kind::user;  ///< of the save in the background
+  std::uint64_t failed_saves_ = 0;                               ///< periodic ones, since the last that was made
+  std::chrono::nanoseconds longest_step_{0};                     ///< since the last save
+  std::chrono::nanoseconds longest_known_step_{0};               ///< of all steps that were measured
   std::unique_ptr<core::WorkerLock> worker_lock_;
   int exceptions_at_start_;
   cluster::BoundaryIndex met_at_ = 0;  ///< the boundary of the last `meet`

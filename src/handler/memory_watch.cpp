@@ -4,7 +4,6 @@
 #include <cxxabi.h>
 #include <elf.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -2,16 +2,21 @@
 #pragma once
 
 /// @file
-/// The notices of a handler: those that this rank got, those that it sent, and those that all ranks agreed on.
+/// The notices of a handler: those that this rank got, those that it sent, and those that all ranks agreed on. Who acts
+/// when one waits for too long.
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <stop_token>
+#include <thread>
 
 #include "cluster/communicator.hpp"
-#include "handler/run_log.hpp"
 #include "reprieve/notice.hpp"
 #include "termination/notice_sources.hpp"
 
@@ -93,6 +98,29 @@ class Notices {
   std::shared_ptr<termination::NoticeBoard> board_ = std::make_shared<termination::NoticeBoard>();
   std::optional<std::int64_t> waits_since_;  ///< the first boundary at which this rank saw one that is not agreed on
   bool reported_wait_ = false;
+};
+
+// A thread that acts when a notice has stood for too long: the program may be in a step that does not end in time.
+
+/// Its end waits for a call that is under way.
+class NoticeWatch {
+ public:
+  /// @param has_notice  asked in the thread, some times in each second
+  /// @param act  called in the thread, once for each time that a notice has stood for @p after without an end
+  /// @throws std::system_error if the system has no more threads
+  NoticeWatch(std::function<bool()> has_notice, std::chrono::milliseconds after, std::function<void()> act);
+  NoticeWatch(const NoticeWatch&) = delete;
+  NoticeWatch& operator=(const NoticeWatch&) = delete;
+
+ private:
+  void watch(const std::stop_token& stop);
+
+  const std::function<bool()> has_notice_;
+  const std::chrono::milliseconds after_;
+  const std::function<void()> act_;
+  std::mutex mutex_;
+  std::condition_variable_any stopped_;
+  std::jthread thread_;
 };
 
 }  // namespace reprieve::handler

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "cluster/communicator.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/process.hpp"
 #include "termination/notice_sources.hpp"
 #include "termination/signal_flag.hpp"
@@ -99,7 +99,7 @@ DryRun::DryRun(std::optional<core::DrillOrders> orders, RunLog& log) : orders_(s
   if (orders_) {
     save_at_ = orders_->save_at.value_or(kNever);
     leave_at_ = orders_->leave_at.value_or(kNever);
-    watch_memory_at_ = orders_->watch_memory ? kFirstMemoryLook : kNever;
+    watch_memory_at_ = orders_->watch_memory.value_or(false) ? kFirstMemoryLook : kNever;
   }
 }
 

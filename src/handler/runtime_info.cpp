@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "handler/runtime_info.hpp"
 
-#include <charconv>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -18,7 +16,6 @@ namespace reprieve::handler {
 
 namespace {
 
-using Json = nlohmann::json;
 using termination::environment_variable;
 using termination::WallClock;
 
@@ -125,11 +122,7 @@ std::unique_ptr<core::WorkerLock> record_workers(cluster::Communicator& comm, co
   const auto all = comm.gather_values(core::Worker::self(comm.rank(), comm.host()), "listing the ranks");
   if (comm.is_chief()) {
     try {
-      Json workers = Json::array();
-      for (const core::Worker& worker : all) {
-        workers.push_back(to_json(worker));
-      }
-      core::write_worker_record(directory, workers);
+      core::write_worker_record(directory, core::json_of(all));
     } catch (const Error& error) {
       core::log::warning("{}; a supervisor cannot see when the ranks have gone", error.what());
     }
@@ -156,10 +149,8 @@ std::optional<seconds> grace_in_environment(const termination::PlatformTraits& t
   if (!text || text->empty()) {
     return std::nullopt;
   }
-  int value = 0;
-  const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error == std::errc{} && stop == text->data() + text->size() && value >= 0) {
-    return seconds(value);
+  if (const auto value = core::number_in<int>(*text); value && *value >= 0) {
+    return seconds(*value);
   }
   core::log::warning("{}: found \"{}\"; allowed: a whole number of seconds. Assuming {}", traits.grace_variable, *text,
                      traits.grace.count());

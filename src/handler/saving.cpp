@@ -1,112 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The part of the handler that saves, and leaves after that.
 
-#include "handler/saving.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <nlohmann/json.hpp>
-#include <string>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"
 #include "manager/local_copies.hpp"
 #include "manager/save.hpp"
 
-namespace reprieve::handler {
-
-namespace {
-
-bool is_another(const CheckpointInfo& made, const std::optional<CheckpointInfo>& before) {
-  return !before || made.path != before->path || made.time != before->time;
-}
-
-}  // namespace
-
-manager::HandlerLink::NextNumber Saver::next_number(std::uint64_t step) const noexcept {
-  return {step, number_ == step && step_ == step && step > 0};
-}
-
-void Saver::resume_from(std::uint64_t number, std::uint64_t step) noexcept {
-  number_ = number;
-  step_ = step;
-}
-
-void Saver::save(const Request& request, SaveMoment moment) {
-  const SaveReport report = replaces_save_ ? save_by_function(request) : manager_.save(request);
-  boundary_ = moment.boundary;
-  start_clock();
-  on_commit_(report);
-  resume_from(report.number, moment.step);
-}
-
-void Saver::save_in_background(const Request& request, SaveMoment moment) {
-  manager_.save_in_background(request);
-  background_reason_ = request.reason.kind;
-  number_ = manager_.impl().last_number;
-  step_ = moment.step;
-  boundary_ = moment.boundary;
-}
-
-bool Saver::is_busy() const {
-  return manager_.background_save_pending() && manager_.options().background_busy == BackgroundBusy::skip;
-}
-
-/// What the function made is known only if this handler's manager did it.
-SaveReport Saver::save_by_function(const Request& request) {
-  const auto start = Clock::now();
-  const std::optional<CheckpointInfo> before = manager_.latest();
-  CheckpointManager::Impl& impl = manager_.impl();
-  const std::uint64_t number =
-      impl.comm.together([&] { return manager::save_by_function(impl, request); }, "the save function");
-  const std::int64_t us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
-  const double seconds = 1e-6 * static_cast<double>(comm_.max(us, "the save function"));
-  const std::optional<CheckpointInfo> made = manager_.latest();
-  if (made && is_another(*made, before)) {
-    return {made->path, made->number, made->size_bytes, seconds, seconds};
-  }
-  if (comm_.is_chief()) {
-    core::log::warning(
-        "the save function left no new checkpoint in {}: the next start restores {}, unless the program restores "
-        "something by itself",
-        manager_.directory().string(), made ? made->path.filename().string() : "nothing");
-  }
-  return {{}, number, 0, seconds, seconds};
-}
-
-void Saver::commit() {
-  try {
-    if (const auto report = manager_.finish_background_save()) {
-      on_commit_(*report);
-    }
-  } catch (...) {
-    boundary_ = -1;
-    throw;
-  }
-}
-
-void Saver::settle() {
-  try {
-    commit();
-  } catch (const Error& error) {
-    core::log::debug("{}", error.what());  // the manager has reported it
-  }
-}
-
-}  // namespace reprieve::handler
-
 namespace reprieve {
 
 namespace {
 
-using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 /// Those of this process that live, and whose program must leave.
 std::atomic<int> handlers_that_left{0};
+
+bool is_another(const CheckpointInfo& made, const std::optional<CheckpointInfo>& before) {
+  return !before || made.path != before->path || made.time != before->time;
+}
 
 }  // namespace
 
@@ -186,8 +104,36 @@ CheckpointManager::SaveRequest PreemptionCheckpointHandler::Impl::prepare_save(
 
 void PreemptionCheckpointHandler::Impl::save(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args,
                                              const char* message) {
-  saver_.save(prepare_save(reason, save_fn_args, message), {steps(), agreement_.index()});
+  const std::uint64_t step = steps();
+  const CheckpointManager::SaveRequest request = prepare_save(reason, save_fn_args, message);
+  const SaveReport report = replaces_save() ? save_by_function(request) : manager.save(request);
+  saved_.boundary = agreement_.index();
+  save_time_ = Clock::now();
+  note_commit(report);
+  saved_.number = report.number;
+  saved_.step = step;
   requested_ = cluster::RequestedSave::none;
+}
+
+/// What the function made is known only if this handler's manager did it.
+SaveReport PreemptionCheckpointHandler::Impl::save_by_function(const CheckpointManager::SaveRequest& request) {
+  const auto start = Clock::now();
+  const std::optional<CheckpointInfo> before = manager.latest();
+  const std::uint64_t number = manager.impl().comm.together(
+      [&] { return manager::save_by_function(manager.impl(), request); }, "the save function");
+  const std::int64_t us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
+  const double seconds = 1e-6 * static_cast<double>(comm_.max(us, "the save function"));
+  const std::optional<CheckpointInfo> made = manager.latest();
+  if (made && is_another(*made, before)) {
+    return {made->path, made->number, made->size_bytes, seconds, seconds};
+  }
+  if (comm_.is_chief()) {
+    core::log::warning(
+        "the save function left no new checkpoint in {}: the next start restores {}, unless the program restores "
+        "something by itself",
+        manager.directory().string(), made ? made->path.filename().string() : "nothing");
+  }
+  return {{}, number, 0, seconds, seconds};
 }
 
 /// Older checkpoints outlive a periodic save that fails, by a full disk for one. All ranks have the same error and the
@@ -206,7 +152,7 @@ void PreemptionCheckpointHandler::Impl::or_put_off(SaveReason::Kind reason, Save
 }
 
 void PreemptionCheckpointHandler::Impl::put_off(const StorageError& error) {
-  saver_.start_clock();
+  save_time_ = Clock::now();
   log_.write(events::SavePutOff{failed_saves_, run_calls});
   if (comm_.is_chief()) {
     core::log::warning(
@@ -219,13 +165,13 @@ void PreemptionCheckpointHandler::Impl::put_off(const StorageError& error) {
 /// A save after which the program continues.
 void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reason,
                                                            const std::vector<std::any>& save_fn_args) {
-  if (!saver_.works_in_background()) {
+  if (!manager.options().background || replaces_save()) {
     or_put_off(reason, [&] { save(reason, save_fn_args); });
     return;
   }
   requested_ = cluster::RequestedSave::none;
-  saver_.start_clock();
-  if (saver_.is_busy()) {
+  save_time_ = Clock::now();
+  if (manager.background_save_pending() && manager.options().background_busy == BackgroundBusy::skip) {
     log_.write(events::SaveSkipped{steps()});
     if (comm_.is_chief()) {
       core::log::info("the checkpoint at step {} is left out: the one before is still being written", steps());
@@ -234,7 +180,10 @@ void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reas
   }
   commit();
   or_put_off(reason, [&] {
-    saver_.save_in_background(prepare_save(reason, save_fn_args), {steps(), agreement_.index()});
+    const std::uint64_t step = steps();
+    manager.save_in_background(prepare_save(reason, save_fn_args));
+    background_reason_ = reason;
+    saved_ = {agreement_.index(), manager.impl().last_number, step};
   });
 }
 
@@ -302,7 +251,26 @@ void PreemptionCheckpointHandler::Impl::advance_local_copy() {
 
 void PreemptionCheckpointHandler::Impl::commit() {
   policy_.drop_commit();
-  or_put_off(saver_.background_reason(), [this] { saver_.commit(); });
+  or_put_off(background_reason_, [this] { commit_background(); });
+}
+
+void PreemptionCheckpointHandler::Impl::commit_background() {
+  try {
+    if (const auto report = manager.finish_background_save()) {
+      note_commit(*report);
+    }
+  } catch (...) {
+    saved_.boundary = -1;
+    throw;
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::settle_background() {
+  try {
+    commit_background();
+  } catch (const Error& error) {
+    core::log::debug("{}", error.what());  // the manager has reported it
+  }
 }
 
 void PreemptionCheckpointHandler::Impl::note_commit(const SaveReport& report) {
@@ -332,8 +300,8 @@ void PreemptionCheckpointHandler::Impl::report_interval(const SaveReport& report
 
 void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args) {
   policy_.drop_commit();
-  saver_.settle();
-  if (!saver_.has_saved(agreement_.index())) {
+  settle_background();
+  if (!has_saved_here()) {
     try {
       save_in_time(SaveReason::Kind::preemption, save_fn_args);
     } catch (...) {
@@ -352,8 +320,8 @@ void PreemptionCheckpointHandler::Impl::act_in_dry_run(bool is_last, const std::
   const handler::DryRun::Action duty = dry_run_.take_duty(run_calls, is_last);
   if (duty.save) {
     policy_.drop_commit();
-    saver_.settle();
-    if (!saver_.has_saved(agreement_.index())) {
+    settle_background();
+    if (!has_saved_here()) {
       save(SaveReason::Kind::user, save_fn_args);
     }
   }
@@ -543,7 +511,7 @@ bool PreemptionCheckpointHandler::Impl::another_handler_has_left() {
 
 /// Where this start has made no step, the program may only have looked.
 void PreemptionCheckpointHandler::Impl::save_last_step() {
-  if (!config.save_at_finish || is_over || agreement_.index() == 1 || saver_.has_saved(agreement_.index())) {
+  if (!config.save_at_finish || is_over || agreement_.index() == 1 || has_saved_here()) {
     return;
   }
   const auto newest = manager.latest();

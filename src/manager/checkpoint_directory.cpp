@@ -328,11 +328,7 @@ void CheckpointDirectory::make_durable() const {
 }
 
 void CheckpointDirectory::remove_or_log(const std::string& name) const noexcept {
-  try {
-    place().remove_tree(name);
-  } catch (const std::exception& error) {
-    core::log::warning("left behind: {}", error.what());
-  }
+  core::log::or_warn("left behind", [&] { place().remove_tree(name); });
 }
 
 void CheckpointDirectory::recover() {
@@ -401,10 +397,10 @@ void CheckpointDirectory::remove_orphaned_files() const {
 }
 
 fs::path CheckpointDirectory::quarantine(std::uint64_t number) {
-  return set_aside(number, free_corrupt_suffix(place(), file_name(number), files_name(number)));
+  return quarantine_as(number, free_corrupt_suffix(place(), file_name(number), files_name(number)));
 }
 
-fs::path CheckpointDirectory::set_aside(std::uint64_t number, const std::string& suffix) {
+fs::path CheckpointDirectory::quarantine_as(std::uint64_t number, const std::string& suffix) {
   const std::string name = file_name(number);
   const std::string files = files_name(number);
   // The files first: without their checkpoint they would count as a left-over.
@@ -630,11 +626,7 @@ void CheckpointDirectory::remove_recycled() noexcept {
 void CheckpointDirectory::release_reserve() noexcept {
   remove_recycled();
   if (std::exchange(keeps_staging_, false)) {
-    try {
-      recover();
-    } catch (const std::exception& error) {
-      core::log::warning("left behind: {}", error.what());
-    }
+    core::log::or_warn("left behind", [this] { recover(); });
   }
 }
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "core/directory.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/run_record.hpp"
 #include "core/threads.hpp"
 #include "manager/checkpoint_list.hpp"
@@ -133,9 +133,9 @@ class CheckpointDirectory {
   /// Gives a corrupt checkpoint, and its files, the suffix `.corrupt`. Returns the new path of the file.
   std::filesystem::path quarantine(std::uint64_t number);
   /// The same with another suffix, which must be free.
-  std::filesystem::path set_aside(std::uint64_t number, const std::string& suffix);
+  std::filesystem::path quarantine_as(std::uint64_t number, const std::string& suffix);
 
-  /// Gives a checkpoint that was set aside, and its files, their names back. @throws StorageError, also if there is a
+  /// Gives a quarantined checkpoint, and its files, their names back. @throws StorageError, also if there is a
   /// checkpoint of that number, or its files are gone
   void take_back(const QuarantinedName& name);
 

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -26,15 +25,8 @@ namespace {
 /// A decimal number without sign and leading zeros that fills the whole text.
 template <class Integer>
 std::optional<Integer> parse_number(std::string_view text) {
-  Integer number{};
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  const bool canonical =
-      !text.empty() && text.front() >= '0' && text.front() <= '9' && (text.front() != '0' || text.size() == 1);
-  if (error != std::errc{} || rest != end || !canonical) {
-    return std::nullopt;
-  }
-  return number;
+  const bool canonical = text.starts_with('0') ? text.size() == 1 : !text.starts_with('-');
+  return canonical ? core::number_in<Integer>(text) : std::nullopt;
 }
 
 /// What lies between `<prefix>-` and the suffix.
@@ -167,60 +159,15 @@ std::vector<std::uint64_t> to_retire(std::vector<RetentionEntry> checkpoints, co
 
 namespace {
 
-using Json = nlohmann::json;
-
 /// Nobody has so many prefixes in a directory; keeps a file of another kind from being read.
 constexpr int kMostBytes = 1 << 20;
 
-Json json_of(const Commit& commit) { return {{"run", commit.run}, {"save", commit.save}, {"number", commit.number}}; }
-
-Json json_of(const DirectoryRecord& record) {
-  Json finished = Json::object();
-  for (const auto& [prefix, mark] : record.finished) {
-    finished[prefix] = {{"run_calls", mark.run_calls}, {"run", mark.run}, {"save", mark.save}};
+DirectoryRecord record_of(core::Json json) {
+  if (json.is_object()) {
+    json.emplace("launches", core::Json::object());  // not before version 1.0
   }
-  Json launches = Json::object();
-  for (const auto& [prefix, last] : record.launches) {
-    launches[prefix] = {{"launch", last.launch},
-                        {"from_launch", last.from_launch},
-                        {"from_save", last.from_save},
-                        {"newest", json_of(last.newest)}};
-    if (last.next.save != 0) {
-      launches[prefix]["next"] = json_of(last.next);
-      launches[prefix]["next_time_us"] = last.next_time_us;
-    }
-  }
-  return {
-      {"id", record.id}, {"run", record.run}, {"saves", record.saves}, {"finished", finished}, {"launches", launches}};
-}
-
-/// A number that is one: the conversion of nlohmann would take a negative one, and wrap it around.
-std::uint64_t counter(const Json& json, const char* name) {
-  return json.at(name).is_number_unsigned() ? json.at(name).get<std::uint64_t>()
-                                            : throw std::invalid_argument(std::string(name) + " is no counter");
-}
-
-Commit commit_of(const Json& json) { return {counter(json, "run"), counter(json, "save"), counter(json, "number")}; }
-
-DirectoryRecord record_of(const Json& json) {
-  DirectoryRecord record{json.at("id").get<std::string>(), counter(json, "run"), counter(json, "saves"), {}, {}};
-  if (record.id.empty()) {
-    throw std::invalid_argument("it has no id");
-  }
-  for (const auto& [prefix, mark] : json.at("finished").items()) {
-    record.finished[prefix] = {counter(mark, "run_calls"), counter(mark, "run"), counter(mark, "save")};
-  }
-  if (json.contains("launches")) {  // not before version 1.0
-    for (const auto& [prefix, last] : json.at("launches").items()) {
-      record.launches[prefix] = {last.at("launch"),
-                                 last.at("from_launch"),
-                                 counter(last, "from_save"),
-                                 commit_of(last.at("newest")),
-                                 last.contains("next") ? commit_of(last["next"]) : Commit(),
-                                 last.value("next_time_us", std::int64_t{0})};
-    }
-  }
-  return record;
+  const auto record = core::whole_from_json<DirectoryRecord>(json);
+  return record && !record->id.empty() ? *record : throw std::invalid_argument("it is not what a run writes");
 }
 
 }  // namespace
@@ -236,17 +183,17 @@ namespace {
 bool settle_commits(DirectoryRecord& record, const core::Directory& directory) {
   bool any = false;
   for (auto& [prefix, last] : record.launches) {
-    if (last.next.save == 0) {
+    if (!last.next) {
       continue;
     }
     any = true;
     const auto staging = directory.find_directory(kStagingName);
-    const StagedName staged{last.next.number, last.next_time_us};
+    const StagedName staged{last.next->number, last.next_time_us.value_or(0)};
     if (!staging || !staging->contains(format_staged_name(prefix, staged, kCheckpointSuffix))) {
-      last.newest = last.next;
+      last.newest = *last.next;
     }
-    last.next = {};
-    last.next_time_us = 0;
+    last.next.reset();
+    last.next_time_us.reset();
   }
   return any;
 }
@@ -262,7 +209,7 @@ std::optional<DirectoryRecord> read_raw_record(const core::Directory& directory)
     if (!S_ISREG(found->st_mode) || found->st_size > kMostBytes) {
       throw std::invalid_argument("it is not a file of this kind");
     }
-    return record_of(Json::parse(directory.read_text(kRecordName, kMostBytes)));
+    return record_of(core::Json::parse(directory.read_text(kRecordName, kMostBytes)));
   } catch (const StorageError&) {
     throw;
   } catch (const std::bad_alloc&) {
@@ -285,17 +232,15 @@ std::optional<DirectoryRecord> read_directory_record(const core::Directory& dire
 }
 
 void settle_commits(const core::Directory& directory, bool durable) noexcept {
-  try {
+  core::log::or_warn("the end of a commit is not written", [&] {
     if (auto record = read_raw_record(directory); record && settle_commits(*record, directory)) {
       write_directory_record(directory, *record, durable);
     }
-  } catch (const std::exception& error) {
-    core::log::warning("the end of a commit is not written: {}", error.what());
-  }
+  });
 }
 
 void write_directory_record(const core::Directory& directory, const DirectoryRecord& record, bool durable) {
-  directory.write_text(kRecordName, json_of(record).dump() + '\n', directory.file_mode(), durable);
+  directory.write_text(kRecordName, core::Json(core::json_of(record)).dump() + '\n', directory.file_mode(), durable);
 }
 
 namespace fs = std::filesystem;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "core/directory.hpp"
+#include "core/json_fields.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 #include "storage/format/file_index.hpp"
 
@@ -137,6 +137,7 @@ struct FinishedRun {
   /// or removed since, and the run is not finished any more.
   std::uint64_t run = 0;
   std::uint64_t save = 0;
+  REPRIEVE_FIELDS(run_calls, run, save)
 
   friend bool operator==(const FinishedRun&, const FinishedRun&) = default;
 };
@@ -146,6 +147,7 @@ struct Commit {
   std::uint64_t run = 0;
   std::uint64_t save = 0;  ///< 0: there was none
   std::uint64_t number = 0;
+  REPRIEVE_FIELDS(run, save, number)
 
   friend bool operator==(const Commit&, const Commit&) = default;
 };
@@ -153,22 +155,24 @@ struct Commit {
 /// What decides which node-local copies may be taken (local_finish.hpp). Of the last launch that took a copy or
 /// committed a checkpoint.
 struct LaunchRecord {
-  std::string launch;       ///< its random mark; empty: there was none
-  std::string from_launch;  ///< it started from a copy of that launch; empty: it did not
+  std::string launch{};       ///< its random mark; empty: there was none
+  std::string from_launch{};  ///< it started from a copy of that launch; empty: it did not
   std::uint64_t from_save = 0;
-  Commit newest;  ///< of all that were ever made; in a launch without node-local copies, the first one
-  Commit next{};  ///< written just before its commit: it is committed if its staged file is gone. save 0: none
-  std::int64_t next_time_us = 0;  ///< names that file
+  Commit newest{};               ///< of all that were ever made; in a launch without node-local copies, the first one
+  std::optional<Commit> next{};  ///< written just before its commit: it is committed if its staged file is gone
+  std::optional<std::int64_t> next_time_us{};  ///< names that file
+  REPRIEVE_FIELDS(launch, from_launch, from_save, newest, next, next_time_us)
 
   friend bool operator==(const LaunchRecord&, const LaunchRecord&) = default;
 };
 
 struct DirectoryRecord {
-  std::string id;           ///< unlike that of any other directory; a copy of the whole directory keeps it
+  std::string id{};         ///< unlike that of any other directory; a copy of the whole directory keeps it
   std::uint64_t run = 0;    ///< the starts so far
   std::uint64_t saves = 0;  ///< save counters up to this one may have been given out
-  std::map<std::string, FinishedRun> finished;   ///< by prefix
-  std::map<std::string, LaunchRecord> launches;  ///< by prefix
+  std::map<std::string, FinishedRun> finished{};   ///< by prefix
+  std::map<std::string, LaunchRecord> launches{};  ///< by prefix
+  REPRIEVE_FIELDS(id, run, saves, finished, launches)
 
   friend bool operator==(const DirectoryRecord&, const DirectoryRecord&) = default;
 };

@@ -2,7 +2,6 @@
 #include "manager/directory_lock.hpp"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,11 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/posix_file.hpp"
@@ -113,35 +112,29 @@ constexpr std::chrono::milliseconds kLongestRetry = 250ms;
 constexpr std::uint64_t kMostMarkBytes = std::uint64_t{1} << 16U;
 
 std::string mark_of(const LockHolder& holder) {
-  const nlohmann::json json{
-      {"host", holder.host}, {"pid", holder.pid}, {"started", holder.started}, {"world_size", holder.world_size}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+  return core::Json(core::json_of(holder)).dump(-1, ' ', false, core::Json::error_handler_t::replace) + '\n';
 }
 
 /// The holder for messages. The file may be empty or half written: the lock is what counts, not its text.
 std::string describe_holder(const std::filesystem::path& file, const LockHolder& self) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(read_lock_mark(file));
-    const int pid = json.at("pid").get<int>();
-    const auto host = json.at("host").get<std::string>();
-    return fmt::format("the run of process {} on {}{} (started {}, {}), or a reprieve command after it", pid, host,
-                       pid == self.pid && host == self.host ? " (this very process)" : "",
-                       json.at("started").get<std::string>(),
-                       core::count_text(json.at("world_size").get<int>(), "rank"));
-  } catch (const std::exception&) {
-    return "another run";
+    const auto json = core::Json::parse(read_lock_mark(file), nullptr, false);
+    if (const auto holder = core::whole_from_json<LockHolder>(json)) {
+      return fmt::format("the run of process {} on {}{} (started {}, {}), or a reprieve command after it", holder->pid,
+                         holder->host,
+                         holder->pid == self.pid && holder->host == self.host ? " (this very process)" : "",
+                         holder->started, core::count_text(holder->world_size, "rank"));
+    }
+  } catch (const Error& error) {
+    core::log::debug("{}", error.what());
   }
+  return "another run";
 }
 
 }  // namespace
 
 LockHolder LockHolder::self(std::string host, int world_size) {
-  const auto now = std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-  const auto since_epoch = now.time_since_epoch().count();
-  return {std::move(host), ::getpid(),
-          fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
-                      since_epoch % 1'000'000),
-          world_size};
+  return {std::move(host), ::getpid(), core::event_time(std::chrono::system_clock::now()), world_size};
 }
 
 DirectoryLock::DirectoryLock(std::filesystem::path file, const LockHolder& self, std::chrono::milliseconds timeout,
@@ -150,25 +143,20 @@ DirectoryLock::DirectoryLock(std::filesystem::path file, const LockHolder& self,
       name_(file.filename().string()),
       file_(std::move(file)),
       mark_(mark_of(self)) {
-  try {
-    acquire(self, timeout);
-    if (mark == Mark::written) {
-      write_mark();
-    }
-  } catch (...) {
-    close_file();
-    throw;
+  acquire(self, timeout);
+  if (mark == Mark::written) {
+    write_mark();
   }
 }
 
 DirectoryLock::~DirectoryLock() {
   if (!owner_.is_here()) {
-    return;  // the fork has closed it
+    static_cast<void>(descriptor_.release());  // the fork has closed it
+    return;
   }
-  if (::flock(descriptor_, LOCK_UN) != 0 && errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK) {
+  if (::flock(descriptor_.get(), LOCK_UN) != 0 && errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK) {
     core::log::warning("releasing the lock {} failed: {}", file_.string(), std::generic_category().message(errno));
   }
-  close_file();
 }
 
 void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds timeout) {
@@ -179,7 +167,8 @@ void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds ti
     if (try_lock() && is_the_file_at_its_path()) {
       return;
     }
-    close_file();
+    closed_on_fork_ = {};  // before the number is free for others
+    descriptor_ = core::Descriptor();
     const std::string holder = describe_holder(file_, self);
     const auto waited = Clock::now() - start;
     if (waited >= timeout) {
@@ -200,26 +189,18 @@ void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds ti
 
 /// The file is this user's alone, whoever may read the directory: a lock can be taken by all who can open the file.
 void DirectoryLock::open_file() {
-  descriptor_ = directory_.open_file(name_, O_RDWR | O_CREAT, core::kOwnFile).release();
-  closed_on_fork_ = core::ClosedOnFork(descriptor_);
+  descriptor_ = directory_.open_file(name_, O_RDWR | O_CREAT, core::kOwnFile);
+  closed_on_fork_ = core::ClosedOnFork(descriptor_.get());
   struct stat status = {};
-  if (::fstat(descriptor_, &status) == 0 && (status.st_mode & 0777U) != core::kOwnFile &&
-      ::fchmod(descriptor_, core::kOwnFile) != 0) {
+  if (::fstat(descriptor_.get(), &status) == 0 && (status.st_mode & 0777U) != core::kOwnFile &&
+      ::fchmod(descriptor_.get(), core::kOwnFile) != 0) {
     core::log::warning("the rights of {} cannot be set: who may read it can keep this program out of its directory: {}",
                        file_.string(), std::generic_category().message(errno));
   }
 }
 
-void DirectoryLock::close_file() noexcept {
-  closed_on_fork_ = {};
-  if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
-    core::log::warning("closing {} failed: {}", file_.string(), std::generic_category().message(errno));
-  }
-  descriptor_ = -1;
-}
-
 bool DirectoryLock::try_lock() {
-  if (core::uninterrupted([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); }) == 0) {
+  if (core::uninterrupted([&] { return ::flock(descriptor_.get(), LOCK_EX | LOCK_NB); }) == 0) {
     return true;
   }
   switch (errno) {
@@ -239,7 +220,7 @@ bool DirectoryLock::try_lock() {
 
 bool DirectoryLock::is_the_file_at_its_path() const {
   struct stat held = {};
-  if (::fstat(descriptor_, &held) != 0) {
+  if (::fstat(descriptor_.get(), &held) != 0) {
     throw storage::storage_error("look at", file_, errno);
   }
   const auto named = directory_.look(name_);
@@ -255,17 +236,18 @@ void DirectoryLock::write_mark() {
   };
   // Over the old content, then cut: on a full disk the block that the file has is enough.
   for (std::size_t done = 0; done < mark_.size();) {
-    done += check(core::uninterrupted(
-        [&] { return ::pwrite(descriptor_, mark_.data() + done, mark_.size() - done, static_cast<off_t>(done)); }));
+    done += check(core::uninterrupted([&] {
+      return ::pwrite(descriptor_.get(), mark_.data() + done, mark_.size() - done, static_cast<off_t>(done));
+    }));
   }
-  check(core::uninterrupted([&] { return ::ftruncate(descriptor_, static_cast<off_t>(mark_.size())); }));
+  check(core::uninterrupted([&] { return ::ftruncate(descriptor_.get(), static_cast<off_t>(mark_.size())); }));
   if (only_mark_tells_) {
     flush_mark();
   }
 }
 
 void DirectoryLock::flush_mark() const {
-  if (core::uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {
+  if (core::uninterrupted([&] { return ::fsync(descriptor_.get()); }) != 0) {
     throw storage::storage_error("write the lock file", file_, errno);
   }
 }
@@ -274,9 +256,9 @@ void DirectoryLock::flush_mark() const {
 /// long as there is no file of its name: whoever makes it first has the lock.
 void DirectoryLock::make_anew() {
   core::Descriptor made = directory_.open_file(name_, O_RDWR | O_CREAT | O_EXCL, core::kOwnFile);
-  close_file();
-  descriptor_ = made.release();
-  closed_on_fork_ = core::ClosedOnFork(descriptor_);
+  closed_on_fork_ = {};
+  std::swap(descriptor_, made);
+  closed_on_fork_ = core::ClosedOnFork(descriptor_.get());
   if (!try_lock()) {
     throw StorageError(ErrorCode::locked, "another run has taken over the checkpoint directory " +
                                               file_.parent_path().string() + " while its lock file was gone");

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/directory.hpp"
+#include "core/json_fields.hpp"
 #include "core/process.hpp"
 
 namespace reprieve::manager {
@@ -27,10 +28,11 @@ void check_who_may_write(const core::Directory& directory, const std::filesystem
 
 /// Who holds a lock; written into the lock file for the messages of those who wait.
 struct LockHolder {
-  std::string host;
+  std::string host{};
   int pid = 0;
-  std::string started;  ///< UTC, ISO 8601
+  std::string started{};  ///< UTC, ISO 8601
   int world_size = 0;
+  REPRIEVE_FIELDS(host, pid, started, world_size)
 
   /// This process, from now on.
   static LockHolder self(std::string host, int world_size);
@@ -83,7 +85,6 @@ class DirectoryLock {
   [[nodiscard]] bool try_lock();
   [[nodiscard]] bool is_the_file_at_its_path() const;
   void open_file();
-  void close_file() noexcept;
   void make_anew();
   void write_mark();
 
@@ -92,7 +93,7 @@ class DirectoryLock {
   std::filesystem::path file_;
   std::string mark_;
   bool only_mark_tells_ = false;  ///< the file system has no locks
-  int descriptor_ = -1;
+  core::Descriptor descriptor_;
   core::OwnerProcess owner_;
   core::ClosedOnFork closed_on_fork_;
 };

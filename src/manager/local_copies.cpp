@@ -20,14 +20,12 @@
 
 #include "manager/local_copies.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <new>
 #include <tuple>
 #include <utility>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/save.hpp"
@@ -398,7 +396,7 @@ void LocalCopies::report_failure(const Error& error) noexcept {
   if (!is_reported) {
     return;
   }
-  manager_.tell([&] {
+  core::log::or_warn(kNotRecorded, [&] {
     manager_.record(events::LocalCopyFailed{error.what(), failures_});
     if (manager_.comm.is_chief()) {
       core::log::warning("no node-local copy was taken ({} so far): {}", failures_, error.what());
@@ -447,14 +445,14 @@ void LocalCopies::report_missing_partner() {
 
 void LocalCopies::leave_mpi() noexcept {
   if (!manager_.comm.broken()) {
-    CheckpointManager::Impl::tell([&] { wait(std::min(kLongestWaitAtEnd, manager_.comm.timeout())); });
+    core::log::or_warn(kNotRecorded, [&] { wait(std::min(kLongestWaitAtEnd, manager_.comm.timeout())); });
   }
   transfer_.reset();
   is_sending_ = false;
 }
 
 void LocalCopies::forget_older_than(std::uint64_t save) noexcept {
-  CheckpointManager::Impl::tell([&] {
+  core::log::or_warn(kNotRecorded, [&] {
     const bool is_at_work = task_ && !task_->done();
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
       if (slots_.at(slot) && saves_.at(slot) < save && !(is_at_work && slot == slot_)) {

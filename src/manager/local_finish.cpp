@@ -398,9 +398,14 @@ void record_commit(const CheckpointDirectory& checkpoints, const std::string& pr
                    const storage::FileMetadata& metadata, bool is_done) {
   if (auto record = read_directory_record(checkpoints.place())) {
     LaunchRecord& last = record->launches[prefix];
-    Commit& commit = is_done ? last.newest : last.next;
-    commit = {metadata.identity->run, metadata.identity->save, metadata.number};
-    last.next_time_us = is_done ? 0 : metadata.time_us;
+    const Commit commit{metadata.identity->run, metadata.identity->save, metadata.number};
+    if (is_done) {
+      last.newest = commit;
+      last.next_time_us.reset();
+    } else {
+      last.next = commit;
+      last.next_time_us = metadata.time_us;
+    }
     write_directory_record(checkpoints.place(), *record, is_done);
   }
 }

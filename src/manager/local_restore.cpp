@@ -11,15 +11,13 @@
 //    of the copy (local_finish.cpp). It is restored as any other file.
 // With a corrupt part, step 1 comes again without it.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "manager/local_finish.hpp"
 #include "manager/manager_impl.hpp"

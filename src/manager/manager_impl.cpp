@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
@@ -57,22 +56,26 @@ bool CheckpointManager::background_save_written() const noexcept {
   return impl_->background->written() == impl_->background->begun();
 }
 
-std::optional<SaveReport> CheckpointManager::finish_background_save() { return impl_->finish_background_save(); }
+std::optional<SaveReport> CheckpointManager::finish_background_save() { return impl_->background->finish(); }
 
 bool CheckpointManager::local_copy() {
-  impl_->check_numbers_are_chosen();
+  if (impl_->gives_numbers && !impl_->handler) {
+    throw UsageError(
+        "the saves of this manager have numbers of the program: local_copy needs one too, or what is restored from the "
+        "copy would have a number that says nothing");
+  }
   return impl_->local_copy_alone({});
 }
 
 bool CheckpointManager::local_copy(std::uint64_t number) { return impl_->local_copy_alone(number); }
 
 std::optional<CheckpointInfo> CheckpointManager::restore_or_initialize(const std::function<void()>& initialize) {
-  impl_->settle_background_save();
+  impl_->background->settle();
   return impl_->restore_or_initialize(initialize);
 }
 
 CheckpointInfo CheckpointManager::restore(const std::filesystem::path& file) {
-  impl_->settle_background_save();
+  impl_->background->settle();
   return impl_->restore(file);
 }
 
@@ -232,12 +235,10 @@ void CheckpointManager::Impl::mark_finished(std::uint64_t run_calls) {
   if (!comm.is_chief()) {
     return;
   }
-  try {
+  core::log::or_warn("the directory does not remember that the run is finished", [&] {
     lock->check_held();
     identity->set_finished(manager::mark_of_end(directory, *identity, run_calls));
-  } catch (const std::exception& error) {
-    core::log::warning("the directory does not remember that the run is finished: {}", error.what());
-  }
+  });
 }
 
 std::optional<std::uint64_t> CheckpointManager::Impl::finished_at() {
@@ -277,36 +278,21 @@ void CheckpointManager::Impl::check_constants(const std::filesystem::path& file,
 // ---------------------------------------------------------------------------------------------------------------------------
 // Saves.
 
-SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
-  check_not_in_save_fn("save");
-  get_ready_to_save();
-  note_kind_of(request);
-  try {
-    return comm.together([&] { return manager::save(*this, request); }, "saving");
-  } catch (const Error& error) {
-    report_failure(request.number, error);
-    throw;
-  }
-}
-
-void CheckpointManager::Impl::get_ready_to_save() {
+void CheckpointManager::Impl::get_ready_to_save(const char* call, const SaveRequest& request) {
+  check_not_in_save_fn(call);
   comm.together([this] { check_state_is_whole(); }, "saving");
-  settle_background_save();
+  background->settle();
+  // Node-local copies must be of the same kind.
+  gives_numbers = gives_numbers || request.number.has_value();
+  uses_save_fn = uses_save_fn || request.save_fn != nullptr;
 }
 
 void CheckpointManager::Impl::save_in_background(const SaveRequest& request) {
-  check_not_in_save_fn("save_in_background");
   if (!detail::kWriters.at(static_cast<std::size_t>(options.writer)).in_background) {
     throw UsageError("this writer does not save in the background");
   }
-  get_ready_to_save();
-  note_kind_of(request);
+  get_ready_to_save("save_in_background", request);
   background->begin(request);
-}
-
-std::optional<SaveReport> CheckpointManager::Impl::finish_background_save() {
-  check_not_in_save_fn("a member");
-  return background->finish();
 }
 
 manager::Commit CheckpointManager::Impl::newest_committed() {
@@ -327,13 +313,8 @@ void CheckpointManager::Impl::note_committed(const storage::FileMetadata& metada
   last_commit = std::chrono::steady_clock::now();
 }
 
-void CheckpointManager::Impl::settle_background_save() {
-  check_not_in_save_fn("a member");
-  background->settle();
-}
-
 void CheckpointManager::Impl::report_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {
-  tell([&] {
+  core::log::or_warn(manager::kNotRecorded, [&] {
     record(events::SaveFailed{to_string(error.code()), error.what(), error.origin_rank(), number});
     if (comm.is_chief()) {
       core::log::error("{} was not saved: {}", number ? fmt::format("checkpoint {}", *number) : "a checkpoint",
@@ -538,17 +519,10 @@ bool CheckpointManager::Impl::local_copy_alone(std::optional<std::uint64_t> numb
   return local_copy(request);
 }
 
-void CheckpointManager::Impl::check_numbers_are_chosen() const {
-  if (gives_numbers && !handler) {
-    throw UsageError(
-        "the saves of this manager have numbers of the program: local_copy needs one too, or what is restored from the "
-        "copy would have a number that says nothing");
-  }
-}
-
 void CheckpointManager::Impl::remove_local_left_overs() noexcept {
   if (!local && local_owner && manager::is_first_of_host(comm)) {
-    tell([this] { local_owner->place(options).remove_left_overs(local_owner->launch); });
+    core::log::or_warn(manager::kNotRecorded,
+                       [this] { local_owner->place(options).remove_left_overs(local_owner->launch); });
   }
 }
 
@@ -557,12 +531,6 @@ void CheckpointManager::Impl::give_back_local_copies() noexcept {
     local->give_back();
     local.reset();
   }
-}
-
-/// Node-local copies must be of the same kind.
-void CheckpointManager::Impl::note_kind_of(const SaveRequest& request) noexcept {
-  gives_numbers = gives_numbers || request.number.has_value();
-  uses_save_fn = uses_save_fn || request.save_fn != nullptr;
 }
 
 }  // namespace reprieve

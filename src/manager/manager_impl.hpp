@@ -13,7 +13,7 @@
 
 #include "cluster/communicator.hpp"
 #include "cluster/job_end.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
@@ -34,6 +34,9 @@ class LocalCopies;
 }  // namespace manager
 
 namespace manager {
+/// What is said where an error that is on its way to the program cannot be reported: that must not hide it.
+inline constexpr const char* kNotRecorded = "an error could not be recorded";
+
 /// Questions and reports of a manager to its handler. Not collective; the answers are the same on every rank.
 struct HandlerLink {
   const void* owner = nullptr;  ///< the handler: another one may have replaced it when it ends
@@ -63,14 +66,10 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// See the members of CheckpointManager.
   SaveReport save(const SaveRequest& request);
   void save_in_background(const SaveRequest& request);
-  std::optional<SaveReport> finish_background_save();
-  void note_kind_of(const SaveRequest& request) noexcept;
   /// See CheckpointManager::local_copy.
   bool local_copy(const SaveRequest& request);
   /// The same where no handler moves what is on its way to a partner between the steps.
   bool local_copy_alone(std::optional<std::uint64_t> number);
-  /// @throws UsageError if the program gives its saves numbers, and no handler does
-  void check_numbers_are_chosen() const;
   /// The same of those that earlier runs left on this host, which the state has been taken from: the run has come to
   /// its end without a copy of its own. Not collective.
   void remove_local_left_overs() noexcept;
@@ -80,10 +79,10 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// The identity of the newest checkpoint of this directory, if it has any. Rank 0's. Not collective.
   [[nodiscard]] manager::Commit newest_committed();
   void note_committed(const storage::FileMetadata& metadata);
-  /// Ends a save in the background for the sake of something else, which its failure does not hinder.
-  void settle_background_save();
   std::optional<CheckpointInfo> restore_or_initialize(const std::function<void()>& initialize);
   CheckpointInfo restore(const std::filesystem::path& file);
+  /// @throws UsageError if a save function runs: a save inside of another one would tear it down
+  void check_not_in_save_fn(const char* call) const;
   /// @throws UsageError if a restore has overwritten variables and then failed
   void check_state_is_whole() const;
   std::optional<CheckpointInfo> latest();
@@ -107,17 +106,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// Writes a line into the event log (if it is not switched off) and the run record (if there is a supervisor) on
   /// rank 0; nothing on the other ranks. Not collective.
   void record(const core::Event& event);
-
-  /// Runs @p telling, which reports an error that is on its way to the program. An error of @p telling, which would be
-  /// this rank's alone, must not hide it.
-  template <class Telling>
-  static void tell(Telling && telling) noexcept {
-    try {
-      std::forward<Telling>(telling)();
-    } catch (const std::exception& error) {
-      core::log::warning("an error could not be recorded: {}", error.what());
-    }
-  }
 
   /// A save has failed. Not collective.
   void report_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept;
@@ -156,9 +144,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::optional<std::uint64_t> last_number;           ///< of the last save that began; the same on every rank
 
  private:
-  /// A save inside of another one would tear it down.
-  void check_not_in_save_fn(const char* call) const;
-  void get_ready_to_save();
+  void get_ready_to_save(const char* call, const SaveRequest& request);
   void open_directory();
   void lock_directory();
   /// At the end of a run nothing hidden is left. A run that is cut short leaves the recycled file to its next start.

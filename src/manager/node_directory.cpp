@@ -129,14 +129,7 @@ bool is_in_use(const core::Directory& directory) {
   });
 }
 
-template <class Removal>
-void or_log(Removal&& remove) noexcept {
-  try {
-    remove();
-  } catch (const std::exception& error) {
-    core::log::warning("parts of node-local copies are left behind: {}", error.what());
-  }
-}
+constexpr const char* kLeft = "parts of node-local copies are left behind";
 
 }  // namespace
 
@@ -224,7 +217,7 @@ std::vector<FoundPart> NodeDirectory::list(const std::string& host, std::vector<
 
 void NodeDirectory::remove_if(
     const std::function<bool(const core::Directory& place, const std::string& file)>& is_unwanted) const noexcept {
-  or_log([&] {
+  core::log::or_warn(kLeft, [&] {
     const auto place = find();
     if (!place) {
       return;
@@ -267,7 +260,7 @@ std::uint64_t NodeDirectory::left_over_bytes(const std::string& launch) const {
 }
 
 void NodeDirectory::remove_parts(const std::string& launch, int rank, const std::vector<int>& kept) const noexcept {
-  or_log([&] {
+  core::log::or_warn(kLeft, [&] {
     if (const auto place = find()) {
       for (int slot = 0; slot < kLocalSlots; ++slot) {
         place->remove_file(part_name(launch, rank, slot));
@@ -438,7 +431,7 @@ std::pair<core::Directory, storage::PosixFile> begin_part(const core::Directory&
 /// Removes the files for which @p is_unwanted(place, name) is true, and the directory if it is empty then.
 template <class Unwanted>
 void remove_from_flushed(const core::Directory& checkpoints, const Unwanted& is_unwanted) noexcept {
-  or_log([&] {
+  core::log::or_warn(kLeft, [&] {
     if (const auto place = checkpoints.find_directory(kFlushedName)) {
       for (const core::DirectoryEntry& entry : place->list()) {
         if (is_unwanted(*place, entry)) {

@@ -48,13 +48,9 @@ fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directo
                             const std::optional<core::DrillOrders>& drill) {
   constexpr const char* what = "opening the checkpoint directory";
   comm.agree(core::capture([&] { check_options(directory, options); }), what);
-  core::Json mine = core::Json::object();
-  const core::Json shared = shared_values(manager_settings(), options);
-  for (const auto& [key, value] : shared.items()) {
-    mine["checkpoints." + key] = value;
-  }
-  mine["directory"] = core::without_dots(directory).string();
-  mine["read_environment"] = options.read_environment;
+  SharedValues mine = shared_values(manager_settings(), options, "checkpoints.");
+  mine["directory"] = text_of(core::without_dots(directory).string());
+  mine["read_environment"] = text_of(options.read_environment);
   check_same_on_all_ranks(comm, mine, what);
   const fs::path agreed = comm.from_chief([&] { return absolute_directory(directory); }, what);
   return drill ? agreed / drill->subdirectory : agreed;
@@ -113,9 +109,6 @@ void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory&
 namespace {
 
 using core::Json;
-
-/// Bytes that are not UTF-8 are replaced.
-std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 /// Whether @p directory is the first one that this process asks for.
 bool is_the_first(const fs::path& directory) {
@@ -207,11 +200,8 @@ std::string ranks_text(const std::vector<std::size_t>& ranks) {
   return text;
 }
 
-/// Values as text, by key.
-using Values = std::map<std::string, std::string>;
-
 /// A line for each setting that is not the same everywhere: "io: "auto" on rank 0, "direct" on ranks 1-3".
-std::string differences_text(const Values& chiefs, const std::vector<Values>& differences) {
+std::string differences_text(const SharedValues& chiefs, const std::vector<SharedValues>& differences) {
   std::map<std::string, std::map<std::string, std::vector<std::size_t>>> ranks;  // by key and value
   for (std::size_t rank = 0; rank < differences.size(); ++rank) {
     for (const auto& [key, value] : differences[rank]) {
@@ -230,14 +220,10 @@ std::string differences_text(const Values& chiefs, const std::vector<Values>& di
 
 }  // namespace
 
-void check_same_on_all_ranks(cluster::Communicator& comm, const Json& mine, std::string_view what) {
-  Values own;
-  for (const auto& [key, value] : mine.items()) {
-    own[key] = text_of(value);
-  }
-  const Values chiefs = comm.from_root(own, 0, what);
-  Values different;
-  for (const auto& [key, value] : own) {
+void check_same_on_all_ranks(cluster::Communicator& comm, const SharedValues& mine, std::string_view what) {
+  const SharedValues chiefs = comm.from_root(mine, 0, what);
+  SharedValues different;
+  for (const auto& [key, value] : mine) {
     if (value != chiefs.at(key)) {
       different[key] = value;
     }
@@ -245,7 +231,7 @@ void check_same_on_all_ranks(cluster::Communicator& comm, const Json& mine, std:
   if (comm.max(different.empty() ? 0 : 1, what) == 0) {
     return;
   }
-  const std::vector<Values> differences = comm.gather_values(different, what);
+  const std::vector<SharedValues> differences = comm.gather_values(different, what);
   comm.on_chief(
       [&] {
         throw UsageError("the ranks were given different settings; they must be the same on all ranks:" +

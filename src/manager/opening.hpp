@@ -58,13 +58,21 @@ std::filesystem::path in_environment(const std::filesystem::path& directory, con
 
 // Whether all ranks were given the same settings.
 
-/// The settings of @p table that must be the same on all ranks, with their values, by key.
+/// Settings that must be the same on all ranks: their values as text, by key.
+using SharedValues = std::map<std::string, std::string>;
+
+/// A value as text. Bytes that are not UTF-8 are replaced.
+[[nodiscard]] inline std::string text_of(const core::Json& value) {
+  return value.dump(-1, ' ', false, core::Json::error_handler_t::replace);
+}
+
+/// Those of @p table, whose keys begin with @p section.
 template <class Options>
-core::Json shared_values(const core::Table<Options>& table, const Options& options) {
-  core::Json values = core::Json::object();
+SharedValues shared_values(const core::Table<Options>& table, const Options& options, const std::string& section = "") {
+  SharedValues values;
   for (const auto& row : table) {
     if (row.same_on_all_ranks) {
-      values[row.key] = row.get(options);
+      values[section + row.key] = text_of(row.get(options));
     }
   }
   return values;
@@ -72,7 +80,7 @@ core::Json shared_values(const core::Table<Options>& table, const Options& optio
 
 /// Collective. @p mine has the same keys on every rank.
 /// @throws UsageError on every rank that names each setting that differs from rank 0's, the ranks and their values
-void check_same_on_all_ranks(cluster::Communicator& comm, const core::Json& mine, std::string_view what);
+void check_same_on_all_ranks(cluster::Communicator& comm, const SharedValues& mine, std::string_view what);
 
 // What must be the same in every run that uses a directory (`Checkpoint::add_constant`). No MPI; rank 0's.
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 
@@ -134,7 +133,7 @@ std::optional<CheckpointInfo> RestoreFallback::newest(const std::vector<std::uin
     }
   }
   if (!rejected_.empty()) {
-    end_without_a_sound_one();
+    end_without_a_valid_one();
   }
   return std::nullopt;
 }
@@ -310,7 +309,7 @@ void RestoreFallback::end_half_restored(const Error& error) {
   throw_error(error.code(), error.what() + std::string(kHalfRestored), error.origin_rank());
 }
 
-void RestoreFallback::end_without_a_sound_one() {
+void RestoreFallback::end_without_a_valid_one() {
   std::string reasons;
   for (const Rejected& rejected : rejected_) {
     reasons += fmt::format("\n  {}: {}", manager_.directory.file(rejected.number).filename().string(), rejected.reason);

@@ -90,7 +90,7 @@ class RestoreFallback {
   void reject(std::uint64_t number, const storage::Restorer& restorer, const CorruptError& error);
   void note_failure(const std::filesystem::path& file, const Error& error);
   [[noreturn]] static void end_half_restored(const Error& error);
-  [[noreturn]] void end_without_a_sound_one();
+  [[noreturn]] void end_without_a_valid_one();
   void check_covered(const storage::Restorer& restorer, const std::filesystem::path& file) const;
   void report_fallback(const CheckpointInfo& info);
   void quarantine();

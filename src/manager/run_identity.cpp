@@ -71,11 +71,8 @@ RunIdentity::RunIdentity(const core::Directory& directory, std::string prefix, b
 }
 
 void RunIdentity::write_or_warn(bool durable) noexcept {
-  try {
-    write_directory_record(directory_, record_, durable);
-  } catch (const std::exception& error) {
-    core::log::warning("the counters of the checkpoint directory are not written: {}", error.what());
-  }
+  core::log::or_warn("the counters of the checkpoint directory are not written",
+                     [&] { write_directory_record(directory_, record_, durable); });
 }
 
 storage::SaveIdentity RunIdentity::next_save() {
@@ -113,8 +110,9 @@ LaunchRecord* RunIdentity::record_for(const Commit& commit) {
 
 void RunIdentity::begin_commit(const Commit& commit, std::int64_t time_us) noexcept {
   if (LaunchRecord* const last = record_for(commit)) {
-    last->next = commit;
-    last->next_time_us = time_us;
+    const bool is_one = commit.save != 0;
+    last->next = is_one ? std::optional(commit) : std::nullopt;
+    last->next_time_us = is_one ? std::optional(time_us) : std::nullopt;
     write_or_warn(false);  // after a power cut there are no copies
   }
 }
@@ -126,7 +124,8 @@ void RunIdentity::note_commit(const Commit& commit) {
       *last = own_;
     }
     last->newest = commit;
-    last->next = {};
+    last->next.reset();
+    last->next_time_us.reset();
     write_or_warn(durable_);
   }
 }

@@ -50,7 +50,6 @@
 #include <chrono>
 #include <exception>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
@@ -121,15 +120,13 @@ class [[gnu::visibility("hidden")]] Save {
   }
 
   ~Save() {
-    try {
+    core::log::or_warn(step("temporary files are left behind"), [this] {
       scratch_.reset();
       if (began_) {
         manager_.lock->check_held();  // else the staging directory is another run's by now
         manager_.directory.recover();
       }
-    } catch (const std::exception& error) {
-      core::log::warning("{}: temporary files are left behind: {}", what_, error.what());
-    }
+    });
   }
 
   Save(const Save&) = delete;
@@ -319,19 +316,17 @@ class [[gnu::visibility("hidden")]] Save {
     if (!manager_.may_have_left_over || manager_.options.max_to_keep == 0 || manager_.drill) {
       return;
     }
-    try {
+    core::log::or_warn("tidying up before the save failed", [&] {
       const auto kept = manager_.directory.in_order(manager_.identity->directory_id());
       if (!kept.empty()) {
         manager_.retire(kept.back().number, {.recycle = manager_.options.recycle, .remove = true});
       }
-    } catch (const std::exception& error) {
-      core::log::warning("tidying up before the save failed: {}", error.what());
-    }
+    });
   }
 
   /// The checkpoint is committed: what goes wrong from here on is not an error of the save.
   void retire() {
-    try {
+    core::log::or_warn("tidying up after the save failed", [&] {
       core::failpoint("retire.begun");
       if (manager_.drill && manager_.drill->save_at && request_.run_calls >= manager_.drill->save_at) {
         return;  // the drill still needs that step
@@ -346,9 +341,7 @@ class [[gnu::visibility("hidden")]] Save {
       if (manager_.options.reserve) {
         manager_.directory.reserve(fs::file_size(manager_.directory.file(staged_.number)));
       }
-    } catch (const std::exception& error) {
-      core::log::warning("tidying up after the save failed: {}", error.what());
-    }
+    });
   }
 
   void record_finished(const SaveReport& report) {
@@ -423,13 +416,6 @@ std::uint64_t save_by_function(CheckpointManager::Impl& manager, const Checkpoin
   return number;
 }
 
-SaveReport save(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request) {
-  Save save(manager, request, false);
-  save.prepare();
-  save.write();
-  return save.finish();
-}
-
 BackgroundSave::BackgroundSave(CheckpointManager::Impl& manager) : manager_(manager) {}
 BackgroundSave::~BackgroundSave() = default;
 
@@ -480,6 +466,7 @@ bool BackgroundSave::start(std::unique_ptr<Save>& save, const CheckpointManager:
 }
 
 std::optional<SaveReport> BackgroundSave::finish() {
+  manager_.check_not_in_save_fn("a member");
   if (!save_) {
     return std::nullopt;
   }
@@ -604,3 +591,25 @@ void reserve_space(cluster::Communicator& comm, const Checkpoint::Registry& stat
 }
 
 }  // namespace reprieve::manager
+
+namespace reprieve {
+
+/// From the call to the commit.
+SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
+  get_ready_to_save("save", request);
+  try {
+    return comm.together(
+        [&] {
+          manager::Save save(*this, request, false);
+          save.prepare();
+          save.write();
+          return save.finish();
+        },
+        "saving");
+  } catch (const Error& error) {
+    report_failure(request.number, error);
+    throw;
+  }
+}
+
+}  // namespace reprieve

@@ -25,9 +25,6 @@ namespace reprieve::manager {
 
 class Save;
 
-/// One save, from the call to the commit. Collective. Throws the same on every rank.
-SaveReport save(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request);
-
 /// Runs the program's save function as all of a save: on every rank, with a directory to write to; the manager may be
 /// called in it. Collective. Throws what it threw on any rank, on all of them. Returns the number that was proposed to
 /// it.

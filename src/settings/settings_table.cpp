@@ -53,21 +53,14 @@ core::Names<T> names_in(std::span<const Row> rows, const T Row::*value) {
 /// In seconds since 1970, as `date +%s` writes it.
 core::Setting<TerminationConfig> end_time_setting() {
   using Time = std::chrono::system_clock::time_point;
-  auto row = core::whole_number("end_time_s", &core::Holder<std::int64_t>::value, {0, 4e9},
-                                "when the job will be ended, in seconds since 1970 (date +%s)");
-  row.rule.open = "what the batch system says";
-  return {
-      row.key, row.meaning, row.rule,
-      [](const TerminationConfig& config) {
-        return config.end_time
-                   ? core::Json(
-                         std::chrono::duration_cast<std::chrono::seconds>(config.end_time->time_since_epoch()).count())
-                   : core::Json();
-      },
-      [](TerminationConfig& config, const core::Json& value) {
-        config.end_time =
-            value.is_null() ? std::nullopt : std::optional(Time(std::chrono::seconds(value.get<std::int64_t>())));
-      }};
+  using std::chrono::seconds;
+  return core::left_open(
+      core::make_row(
+          "end_time_s", "when the job will be ended, in seconds since 1970 (date +%s)",
+          core::Rule{.kind = core::Rule::Kind::whole_number, .max = 4e9}, &TerminationConfig::end_time,
+          [](Time time) { return core::Json(std::chrono::duration_cast<seconds>(time.time_since_epoch()).count()); },
+          [](const core::Json& value) { return Time(seconds(value.get<std::int64_t>())); }),
+      "what the batch system says");
 }
 
 /// They stand at the top, so that their variables are REPRIEVE_PLATFORM and REPRIEVE_DEVICE.
@@ -75,12 +68,8 @@ core::Table<TerminationConfig> platform_settings() {
   using C = TerminationConfig;
   const auto platforms = names_in(termination::platforms(), &termination::PlatformTraits::platform);
   const core::Names<Device> devices{{to_string(Device::cpu), Device::cpu}, {to_string(Device::gpu), Device::gpu}};
-  return {core::optional(&C::platform,
-                         core::choice("platform", &core::Holder<Platform>::value, platforms, "where the job runs"),
-                         "found out"),
-          core::optional(&C::device,
-                         core::choice("device", &core::Holder<Device>::value, devices, "what the job computes on"),
-                         "found out")};
+  return {core::left_open(core::choice("platform", &C::platform, platforms, "where the job runs"), "found out"),
+          core::left_open(core::choice("device", &C::device, devices, "what the job computes on"), "found out")};
 }
 
 core::Table<LogOptions> log_settings() {
@@ -97,29 +86,24 @@ core::Table<LogOptions> log_settings() {
 core::Table<TerminationConfig> termination_settings() {
   using core::duration;
   using C = TerminationConfig;
-  const auto optional_seconds = [](auto member, const char* name, const char* meaning, const char* otherwise) {
-    return core::optional(member,
-                          duration<Second>(name, &core::Holder<std::chrono::milliseconds>::value, {0, kYear}, meaning),
-                          otherwise);
+  using core::left_open;
+  const auto optional_seconds = [](const char* name, auto member, const char* meaning, const char* otherwise) {
+    return left_open(duration<Second>(name, member, {0, kYear}, meaning), otherwise);
   };
   return {
-      core::own_for_each_rank(
-          core::optional(&C::signals,
-                         core::list_of_choices("signals", &core::Holder<std::vector<int>>::value, notice_signals(),
-                                               "signals that are a termination notice"),
-                         "those of the platform")),
-      core::optional(&C::restart_code,
-                     core::whole_number("restart_code", &core::Holder<int>::value, {2, 125},
-                                        "exit code that means: saved, start me again", {kLauncherCode},
-                                        {termination::kTerminatedCode}),
-                     "that of the platform"),
-      optional_seconds(&C::grace_period, "grace_period_s",
+      core::own_for_each_rank(left_open(
+          core::list_of_choices("signals", &C::signals, notice_signals(), "signals that are a termination notice"),
+          "those of the platform")),
+      left_open(
+          core::whole_number("restart_code", &C::restart_code, {2, 125}, "exit code that means: saved, start me again",
+                             {kLauncherCode}, {termination::kTerminatedCode}),
+          "that of the platform"),
+      optional_seconds("grace_period_s", &C::grace_period,
                        "time from a notice to the kill; with more than 0: save, train on, save again",
                        "that of the platform"),
-      core::optional(&C::metadata,
-                     core::choice("metadata", &core::Holder<MetadataServer>::value, metadata_servers(),
-                                  "the metadata server that is asked whether the machine will be taken away"),
-                     "that of the platform"),
+      left_open(core::choice("metadata", &C::metadata, metadata_servers(),
+                             "the metadata server that is asked whether the machine will be taken away"),
+                "that of the platform"),
       core::choice("save_fn_mode", &C::save_fn_mode,
                    core::Names<SaveFnMode>{{"besides", SaveFnMode::besides}, {"instead", SaveFnMode::instead}},
                    "whether the save function adds files to the checkpoint or makes it"),
@@ -129,12 +113,12 @@ core::Table<TerminationConfig> termination_settings() {
       core::flag("preempt_file", &C::preempt_file,
                  "a file PREEMPT in the checkpoint directory is a notice, and a file SAVE asks for a checkpoint"),
       core::own_for_each_rank(end_time_setting()),  // rank 0's counts
-      optional_seconds(&C::end_lead, "end_lead_s", "how long before the end of the job the notice comes",
+      optional_seconds("end_lead_s", &C::end_lead, "how long before the end of the job the notice comes",
                        "the grace period, or else 120 s or a quarter of the time"),
       core::whole_number("total_steps", &C::total_steps, {0, 1e15},
                          "how many calls the run makes in all, for tools that tell when it ends; 0: not known"),
       core::whole_number("save_every_steps", &C::save_every_steps, {0, 1e15}, "checkpoint every so many calls; 0: off"),
-      optional_seconds(&C::save_every, "save_every_s", "checkpoint every so many seconds; 0: off",
+      optional_seconds("save_every_s", &C::save_every, "checkpoint every so many seconds; 0: off",
                        "off with save_every_steps, else every ten minutes or less often, by the cost of a save"),
       core::whole_number("save_attempts", &C::save_attempts, {1, 1e9},
                          "how many periodic saves in a row may fail until that is an error; 1: the first is"),
@@ -150,7 +134,7 @@ core::Table<TerminationConfig> termination_settings() {
                        "how long a rank waits for the others at a step boundary"),
       duration<Second>("error_timeout_s", &C::error_timeout, {0, kYear},
                        "how long a rank whose step failed waits for the others to hear of it"),
-      optional_seconds(&C::grace_margin, "grace_margin_s",
+      optional_seconds("grace_margin_s", &C::grace_margin,
                        "safety margin between the expected end of the last save and the kill",
                        "3 where mpirun started the ranks, else 1"),
   };

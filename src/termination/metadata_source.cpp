@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <ctime>
 #include <exception>
 #include <functional>
 #include <initializer_list>
@@ -14,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "core/threads.hpp"
 #include "core/values.hpp"
@@ -52,17 +51,6 @@ std::string text_at(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-std::optional<WallClock::time_point> parse_utc(const std::string& text, const char* format, std::string& rest) {
-  std::tm parts{};
-  const char* end = strptime(text.c_str(), format, &parts);
-  if (end == nullptr) {
-    return std::nullopt;
-  }
-  rest = end;
-  const std::time_t time = timegm(&parts);
-  return time == -1 ? std::nullopt : std::optional(core::wall_clock_time(time));
-}
-
 /// Not below zero: what should have happened already happens now.
 milliseconds until(WallClock::time_point time, WallClock::time_point now) {
   return std::max(milliseconds(0), core::between<milliseconds>(now, time));
@@ -96,7 +84,7 @@ Finding azure_finding(const Json& event, WallClock::time_point now) {
     return finding;
   }
   auto time = parse_http_time(not_before);
-  time = time ? time : parse_iso_time(not_before);
+  time = time ? time : core::time_of_event(not_before);
   if (!time) {
     refuse("NotBefore of an event of Azure", not_before);
   }
@@ -107,19 +95,8 @@ Finding azure_finding(const Json& event, WallClock::time_point now) {
 
 }  // namespace
 
-std::optional<WallClock::time_point> parse_iso_time(const std::string& text) {
-  std::string rest;
-  const auto time = parse_utc(text, "%Y-%m-%dT%H:%M:%S", rest);
-  if (rest.starts_with('.')) {
-    rest.erase(0, std::min(rest.size(), rest.find_first_not_of("0123456789", 1)));
-  }
-  return rest == "Z" ? time : std::nullopt;
-}
-
 std::optional<WallClock::time_point> parse_http_time(const std::string& text) {
-  std::string rest;
-  const auto time = parse_utc(text, "%a, %d %b %Y %H:%M:%S", rest);
-  return rest == " GMT" ? time : std::nullopt;
+  return core::utc_time(text, "%a, %d %b %Y %H:%M:%S", " GMT");
 }
 
 std::optional<Finding> gce_preempted(const std::string& value) {
@@ -150,7 +127,7 @@ Finding aws_instance_action(const std::string& body, WallClock::time_point now) 
     refuse("spot/instance-action", body);
   }
   Finding finding{action + ' ' + time, "spot interruption: " + action};
-  if (const auto when = parse_iso_time(time)) {
+  if (const auto when = core::time_of_event(time)) {
     finding.time_left = until(*when, now);
     finding.message += " at " + time;
   }
@@ -278,11 +255,8 @@ void Poller::saved() {
   }
   thread_.request_stop();  // a question that is under way gives up: the process is about to leave
   const std::lock_guard asking(asking_);
-  try {
-    source_->saved();
-  } catch (const std::exception& error) {
-    core::log::warning("the {} could not be told that the state is saved: {}", source_->name(), error.what());
-  }
+  core::log::or_warn(fmt::format("the {} could not be told that the state is saved", source_->name()),
+                     [this] { source_->saved(); });
 }
 
 void Poller::acknowledge() {
@@ -348,29 +322,37 @@ std::optional<Finding> first_finding(std::initializer_list<std::function<std::op
   return std::nullopt;
 }
 
-class GceSource : public PolledSource {
+class MetadataSource : public PolledSource {
  public:
-  explicit GceSource(std::string endpoint) : instance_(std::move(endpoint) + "/computeMetadata/v1/instance/") {}
-  [[nodiscard]] std::string name() const override { return metadata_server_name(MetadataServer::gce); }
+  /// @param url  that of all questions begins so
+  MetadataSource(MetadataServer server, std::string url) : url_(std::move(url)), server_(server) {}
+  [[nodiscard]] std::string name() const override { return metadata_server_name(server_); }
   [[nodiscard]] bool keeps_asking() const override { return true; }
 
+ protected:
+  const std::string url_;
+
+ private:
+  MetadataServer server_;
+};
+
+class GceSource : public MetadataSource {
+ public:
+  explicit GceSource(const std::string& endpoint)
+      : MetadataSource(MetadataServer::gce, endpoint + "/computeMetadata/v1/instance/") {}
+
   std::optional<Finding> ask(const std::stop_token& stop) override {
-    const auto answers = exchange({HttpRequest{.url = instance_ + "maintenance-event", .headers = {kGceFlavor}},
-                                   HttpRequest{.url = instance_ + "preempted", .headers = {kGceFlavor}}},
+    const auto answers = exchange({HttpRequest{.url = url_ + "maintenance-event", .headers = {kGceFlavor}},
+                                   HttpRequest{.url = url_ + "preempted", .headers = {kGceFlavor}}},
                                   kLimits, stop);
     return first_finding({[&] { return gce_preempted(body_of(answers[1], "preempted")); },
                           [&] { return gce_maintenance(body_of(answers[0], "maintenance-event")); }});
   }
-
- private:
-  std::string instance_;
 };
 
-class AwsSource : public PolledSource {
+class AwsSource : public MetadataSource {
  public:
-  explicit AwsSource(std::string endpoint) : latest_(std::move(endpoint) + "/latest/") {}
-  [[nodiscard]] std::string name() const override { return metadata_server_name(MetadataServer::aws); }
-  [[nodiscard]] bool keeps_asking() const override { return true; }
+  explicit AwsSource(const std::string& endpoint) : MetadataSource(MetadataServer::aws, endpoint + "/latest/") {}
 
   std::optional<Finding> ask(const std::stop_token& stop) override {
     auto answers = ask_with_token(stop);
@@ -395,32 +377,28 @@ class AwsSource : public PolledSource {
  private:
   std::vector<HttpAnswer> ask_with_token(const std::stop_token& stop) {
     if (token_.empty()) {
-      const HttpRequest request{.method = "PUT", .url = latest_ + "api/token", .headers = {kAwsLifetime}};
+      const HttpRequest request{.method = "PUT", .url = url_ + "api/token", .headers = {kAwsLifetime}};
       token_ = body_of(exchange(request, kLimits, stop), "a token");
     }
     const std::vector<std::string> headers{"X-aws-ec2-metadata-token: " + token_};
-    return exchange({HttpRequest{.url = latest_ + "meta-data/spot/instance-action", .headers = headers},
-                     HttpRequest{.url = latest_ + "meta-data/events/recommendations/rebalance", .headers = headers}},
+    return exchange({HttpRequest{.url = url_ + "meta-data/spot/instance-action", .headers = headers},
+                     HttpRequest{.url = url_ + "meta-data/events/recommendations/rebalance", .headers = headers}},
                     kLimits, stop);
   }
 
-  std::string latest_;
   std::string token_;
 };
 
-class AzureSource : public PolledSource {
+class AzureSource : public MetadataSource {
  public:
-  explicit AzureSource(std::string endpoint) : endpoint_(std::move(endpoint)) {}
-  [[nodiscard]] std::string name() const override { return metadata_server_name(MetadataServer::azure); }
-  [[nodiscard]] bool keeps_asking() const override { return true; }
+  explicit AzureSource(const std::string& endpoint) : MetadataSource(MetadataServer::azure, endpoint) {}
 
   std::optional<Finding> ask(const std::stop_token& stop) override {
     if (machine_.empty()) {  // events of the other machines of a scale set are shown as well
-      const auto answer =
-          exchange(HttpRequest{.url = endpoint_ + kAzureName, .headers = {kAzureFlavor}}, kLimits, stop);
+      const auto answer = exchange(HttpRequest{.url = url_ + kAzureName, .headers = {kAzureFlavor}}, kLimits, stop);
       machine_ = answer.error.empty() && answer.status == kOk ? answer.body : "";
     }
-    const HttpRequest request{.url = endpoint_ + kAzureEvents, .headers = {kAzureFlavor}};
+    const HttpRequest request{.url = url_ + kAzureEvents, .headers = {kAzureFlavor}};
     const auto answer = exchange(request, std::exchange(asked_, true) ? kLimits : kFirstAzureLimits, stop);
     if (machine_.empty()) {
       body_of(answer, "scheduledevents");
@@ -436,14 +414,13 @@ class AzureSource : public PolledSource {
       return;
     }
     const HttpRequest request{.method = "POST",
-                              .url = endpoint_ + kAzureEvents,
+                              .url = url_ + kAzureEvents,
                               .headers = {kAzureFlavor, "Content-Type: application/json"},
                               .body = azure_acknowledgement(events_)};
     static_cast<void>(body_of(exchange(request, kLimitsAtEnd), "the acknowledgement of its events"));
   }
 
  private:
-  std::string endpoint_;
   std::string machine_;
   std::vector<std::string> events_;  ///< that take this machine away
   bool asked_ = false;
@@ -541,14 +518,14 @@ MetadataServer find_metadata_server(const std::vector<MetadataServer>& servers, 
 }
 
 std::unique_ptr<PolledSource> make_metadata_source(MetadataServer server, const EnvironmentLookup& environment) {
-  std::string endpoint = metadata_endpoint(server, environment);
+  const std::string endpoint = metadata_endpoint(server, environment);
   switch (server) {
     case MetadataServer::gce:
-      return std::make_unique<GceSource>(std::move(endpoint));
+      return std::make_unique<GceSource>(endpoint);
     case MetadataServer::aws:
-      return std::make_unique<AwsSource>(std::move(endpoint));
+      return std::make_unique<AwsSource>(endpoint);
     case MetadataServer::azure:
-      return std::make_unique<AzureSource>(std::move(endpoint));
+      return std::make_unique<AzureSource>(endpoint);
     case MetadataServer::none:
       break;
   }

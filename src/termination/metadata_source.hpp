@@ -36,8 +36,6 @@ struct Finding {
   bool is_hint = false;
 };
 
-/// "2026-03-01T12:00:00Z", with or without a fraction of a second; nothing for anything else.
-std::optional<WallClock::time_point> parse_iso_time(const std::string& text);
 /// "Sun, 01 Mar 2026 12:00:00 GMT".
 std::optional<WallClock::time_point> parse_http_time(const std::string& text);
 

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "core/directory.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/threads.hpp"
@@ -35,7 +35,7 @@ using Json = nlohmann::json;
 
 PreemptionMessage message_of(const events::Notice& notice, const std::string& time) {
   PreemptionMessage message{notice.rank, notice.host, notice.source, notice.message,
-                            parse_iso_time(time).value_or(std::chrono::system_clock::now())};
+                            core::time_of_event(time).value_or(std::chrono::system_clock::now())};
   message.time -=
       std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::duration<double>(notice.age_s));
   return message;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/notice.hpp"
 

@@ -183,15 +183,15 @@ std::optional<std::string> output_of(const std::vector<std::string>& arguments,
                                      std::chrono::milliseconds limit, const std::stop_token& stop) {
   const auto end = Clock::now() + limit;
   std::array<int, 2> ends{};
-  const core::StandardDescriptors taken;
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     return std::nullopt;
   }
-  const pid_t pid = start(arguments, core::merged_environment(environment_changes), ends[1]);
-  ::close(ends[1]);
+  const core::Descriptor read_end(ends[0]);
+  core::Descriptor write_end(ends[1]);
+  const pid_t pid = start(arguments, core::merged_environment(environment_changes), write_end.get());
+  write_end = core::Descriptor();
   std::string output;
-  const bool complete = pid > 0 && read_all(ends[0], output, end, stop);
-  ::close(ends[0]);
+  const bool complete = pid > 0 && read_all(read_end.get(), output, end, stop);
   return pid > 0 && ended_well(pid, complete, end, stop) ? std::optional(std::move(output)) : std::nullopt;
 }
 

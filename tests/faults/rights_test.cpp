@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "core/directory.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "faults/field_test.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"

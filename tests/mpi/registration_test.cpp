@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <variant>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "handler_fixture.hpp"
 #include "manager_fixture.hpp"
 

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
 #include "support/small_files.hpp"
@@ -149,7 +149,7 @@ TEST_F(EventLogFile, WhatIsWrittenIsReadBackAsTheSameStruct) {
   EXPECT_EQ(save.number, 7U);
   EXPECT_EQ(save.blocked_seconds, 0.25);
   EXPECT_EQ(save.run_calls, 100U);
-  EXPECT_EQ(to_json(save.reason.value()), to_json(reason));
+  EXPECT_EQ(json_of(save.reason.value()), json_of(reason));
   const auto& ranks = std::get<events::Arrivals>(events[1].event).ranks;
   ASSERT_EQ(ranks.size(), 2U);
   EXPECT_FALSE(ranks[0].source);

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "handler/notice_watch.hpp"
+#include "handler/notices.hpp"
 #include "handler/save_policy.hpp"
 
 namespace reprieve::handler {

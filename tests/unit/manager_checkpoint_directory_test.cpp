@@ -91,7 +91,7 @@ TEST_F(CheckpointDirectoryTest, APinnedCheckpointIsNotReplacedAndKeepsItsPinAsid
   touch(run / "ckpt-5.h5.pinned");
   EXPECT_TRUE(directory.is_pinned(5));
   EXPECT_EQ(directory.free_number(5, true), 6U);
-  EXPECT_EQ(directory.set_aside(5, ".rewound"), run / "ckpt-5.h5.rewound");
+  EXPECT_EQ(directory.quarantine_as(5, ".rewound"), run / "ckpt-5.h5.rewound");
   EXPECT_FALSE(directory.is_pinned(5)) << "the next checkpoint of this number is another one";
   EXPECT_TRUE(fs::exists(run / "ckpt-5.h5.pinned.rewound"));
 }

@@ -13,10 +13,10 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
-#include "handler/error_spreading.hpp"
+#include "handler/exit.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"

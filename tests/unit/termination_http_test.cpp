@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/events.hpp"
 #include "reprieve/error.hpp"
 #include "support/http_server.hpp"
 #include "termination/curl.hpp"
@@ -150,14 +151,14 @@ TEST(Http, AStopEndsTheWait) {
 
 using ::testing::ElementsAre;
 
-const WallClock::time_point kNoon = *parse_iso_time("2026-03-01T12:00:00Z");
+const WallClock::time_point kNoon = *core::time_of_event("2026-03-01T12:00:00Z");
 
 TEST(MetadataTime, IsReadInUtc) {
   EXPECT_EQ(kNoon.time_since_epoch(), 1772366400s);
-  EXPECT_EQ(parse_iso_time("2026-03-01T12:00:00.25Z"), kNoon);
+  EXPECT_EQ(core::time_of_event("2026-03-01T12:00:00.25Z"), kNoon);
   EXPECT_EQ(parse_http_time("Sun, 01 Mar 2026 12:00:00 GMT"), kNoon);
   for (const char* bad : {"", "soon", "2026-03-01T12:00:00", "2026-03-01T12:00:00+01:00", "2026-03-01"}) {
-    EXPECT_EQ(parse_iso_time(bad), std::nullopt) << bad;
+    EXPECT_EQ(core::time_of_event(bad), std::nullopt) << bad;
   }
   EXPECT_EQ(parse_http_time("01 Mar 2026 12:00:00 GMT"), std::nullopt);
   EXPECT_EQ(parse_http_time(""), std::nullopt);

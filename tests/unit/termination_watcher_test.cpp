@@ -10,7 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/preemption_watcher.hpp"
@@ -39,11 +39,7 @@ class Watcher : public ::testing::Test {
   void add_event(const core::Event& event) const { core::EventLog(directory_ / core::kEventLogName).write(event); }
   void add_notice(int rank) const { add_event(events::Notice{"signal SIGTERM", "x", 2, rank, "node7"}); }
   void list(const std::vector<core::Worker>& workers) const {
-    nlohmann::json document = nlohmann::json::array();
-    for (const core::Worker& worker : workers) {
-      document.push_back(to_json(worker));
-    }
-    core::write_worker_record(directory_.path(), document);
+    core::write_worker_record(directory_.path(), core::json_of(workers));
     add_event(events::Ready{});
   }
   [[nodiscard]] static core::Worker worker_of(const Process& process, int rank) {
@@ -183,7 +179,7 @@ TEST_F(Watcher, TheNextRunIsNotTheOldOne) {
   list({worker_of(*old_run, 0)});
   EXPECT_FALSE(watcher.preemption_message());  // it has seen the list by now
   old_run.reset();
-  core::write_worker_record(directory_.path(), nlohmann::json::array({to_json(core::Worker::self(0, this_host()))}));
+  core::write_worker_record(directory_.path(), core::json_of(std::vector{core::Worker::self(0, this_host())}));
   const core::WorkerLock lock(directory_.path());
   EXPECT_FALSE(watcher.preemption_message());
   EXPECT_NO_THROW(watcher.block_until_worker_exit(kHang)) << "the new one is not ready, so it is not looked at";

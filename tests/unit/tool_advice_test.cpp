@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "advise.hpp"
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "handler/save_policy.hpp"
 #include "supervisor/costs.hpp"
 #include "support/json_page.hpp"

@@ -14,7 +14,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "support/logged_events.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "status.hpp"
 #include "support/logged_events.hpp"
 #include "timeline.hpp"

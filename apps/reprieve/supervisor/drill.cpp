@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <system_error>
 
 #include "core/directory.hpp"
@@ -25,35 +26,16 @@ std::string name_of(const RunProcess& process) {
   return fmt::format("{} {}", process.program.empty() ? "process" : process.program, process.pid);
 }
 
-Delivery to_command(int signal, pid_t command, const std::vector<RunProcess>& processes) {
-  const auto found = std::ranges::find(processes, command, &RunProcess::pid);
-  return found == processes.end() ? Delivery{} : Delivery{{{command, signal}}, name_of(*found)};
-}
-
 /// SIGCONT first, which wakes those that are stopped.
-template <class Processes, class PidOf>
-Delivery to_all(int signal, const Processes& processes, PidOf pid_of, std::string to) {
+Delivery to_all(int signal, const std::vector<pid_t>& pids, std::string to) {
   Delivery delivery{{}, std::move(to)};
-  for (const auto& process : processes) {
-    const pid_t pid = std::invoke(pid_of, process);
+  for (const pid_t pid : pids) {
     delivery.targets.insert(delivery.targets.end(), {{pid, SIGCONT}, {pid, signal}});
   }
   return delivery.targets.empty() ? Delivery{} : delivery;
 }
 
-Delivery to_everything(int signal, const std::vector<RunProcess>& processes) {
-  return to_all(signal, processes, &RunProcess::pid, fmt::format("all processes ({})", processes.size()));
-}
-
-Delivery to_tasks_of_srun(int signal, const std::vector<RunProcess>& processes) {
-  if (std::ranges::find(processes, "srun", &RunProcess::program) == processes.end()) {
-    return {};
-  }
-  const auto ranks = rank_processes(processes);
-  return to_all(signal, ranks, core::kMapped, fmt::format("the {} tasks of srun on this node", ranks.size()));
-}
-
-Delivery to_launcher(int signal, const std::vector<RunProcess>& processes) {
+Delivery to_launchers(int signal, const std::vector<RunProcess>& processes) {
   Delivery delivery;
   for (const RunProcess& process : processes) {
     const auto outer = std::ranges::find(delivery.targets, process.parent, &NoticeTarget::pid);
@@ -65,33 +47,34 @@ Delivery to_launcher(int signal, const std::vector<RunProcess>& processes) {
   return delivery;
 }
 
-Delivery to_last_rank(int signal, const std::vector<RunProcess>& processes) {
-  const auto ranks = rank_processes(processes);
-  if (ranks.empty()) {
-    return {};
-  }
-  const auto& [rank, pid] = *ranks.rbegin();
-  return {{{pid, signal}}, fmt::format("rank {} alone", rank)};
-}
-
 }  // namespace
 
 int usual_signal(NoticeWay way) { return way == NoticeWay::command ? SIGUSR1 : SIGTERM; }
 
 Delivery plan_delivery(NoticeWay way, int signal, pid_t command, const std::vector<RunProcess>& processes) {
+  const auto ranks = rank_processes(processes);
+  std::vector<pid_t> pids;
   switch (way) {
-    case NoticeWay::command:
-      return to_command(signal, command, processes);
+    case NoticeWay::command: {
+      const auto found = std::ranges::find(processes, command, &RunProcess::pid);
+      return found == processes.end() ? Delivery{} : Delivery{{{command, signal}}, name_of(*found)};
+    }
     case NoticeWay::time_limit:
-      return to_everything(signal, processes);
+      std::ranges::transform(processes, std::back_inserter(pids), &RunProcess::pid);
+      return to_all(signal, pids, fmt::format("all processes ({})", processes.size()));
     case NoticeWay::slurm_grace:
-      return to_tasks_of_srun(signal, processes);
+      if (std::ranges::find(processes, "srun", &RunProcess::program) != processes.end()) {
+        std::ranges::transform(ranks, std::back_inserter(pids), core::kMapped);
+      }
+      return to_all(signal, pids, fmt::format("the {} tasks of srun on this node", ranks.size()));
     case NoticeWay::launcher:
-      return to_launcher(signal, processes);
+      return to_launchers(signal, processes);
     case NoticeWay::rank:
       break;
   }
-  return to_last_rank(signal, processes);
+  return ranks.empty()
+             ? Delivery{}
+             : Delivery{{{ranks.rbegin()->second, signal}}, fmt::format("rank {} alone", ranks.rbegin()->first)};
 }
 
 namespace {
@@ -113,6 +96,7 @@ constexpr double kOrphanTime = 4.0;
 constexpr std::chrono::seconds kLeaveTimeout = 30s;
 /// So many steps are enough for the looks at the memory.
 constexpr std::uint64_t kMemorySteps = 8;
+constexpr const char* kLeavesSomething = "the drill leaves something behind";
 
 void write_orders(const fs::path& directory, const core::DrillOrders& orders) {
   core::Directory::open(directory).write_text(core::kDrillOrdersName, core::to_text(orders), core::kOwnFile, false);
@@ -136,11 +120,7 @@ void tidy(const fs::path& path, const std::function<void(const core::Directory& 
   if (!fs::exists(path.parent_path(), ignored)) {
     return;
   }
-  try {
-    removal(core::Directory::open(path.parent_path()));
-  } catch (const std::exception& error) {
-    core::log::warning("the drill leaves something behind: {}", error.what());
-  }
+  core::log::or_warn(kLeavesSomething, [&] { removal(core::Directory::open(path.parent_path())); });
 }
 
 /// The last checkpoint of a step; empty if there is none.
@@ -167,14 +147,12 @@ class Drill {
   }
 
   ~Drill() {
-    try {
+    core::log::or_warn(kLeavesSomething, [this] {
       if (run_) {
         end_start();
       }
       clean_up();
-    } catch (const std::exception& error) {
-      core::log::warning("the drill leaves something behind: {}", error.what());
-    }
+    });
   }
 
   DrillFacts run() {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "core/values.hpp"
 #include "supervisor/drill.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/run_progress.hpp"

@@ -303,7 +303,9 @@ class JobSupervisor {
     watch_run();
     await_descendants();
     Verdict result = verdict();
-    note_what_is_left();
+    if (const RunProgress& progress = run_->progress(); !progress.chiefs().empty()) {
+      work_is_left_ = progress.leaves_work();  // for the verdict of the next start
+    }
     say("end", fmt::format("{}: {}", to_string(result.end), result.reason),
         {{"start", starts_},
          {"result", to_string(result.end)},
@@ -319,8 +321,7 @@ class JobSupervisor {
       wait(pressing() ? kShortWait : kLongWait);
       read_record();
       check_directory();
-      warn_of_batch_shell();
-      warn_of_wrapper();
+      warn_of_mortal_parents();
       send_notice_if_due();
       if (kill_at_ && Clock::now() >= *kill_at_) {
         run_->kill_all();
@@ -330,26 +331,23 @@ class JobSupervisor {
     }
   }
 
-  /// A script that runs this in the background needs a moment to set its traps.
-  void warn_of_batch_shell() {
-    if (!settings_.slurm || batch_shell_looked_at_ || Clock::now() - begin_ < kTimeToTrap) {
+  /// Slurm sends SIGTERM to what has started this, and to what has started the ranks: those die of it that do not wait
+  /// for signals. Of the ranks, those that are here and report to this process stand for all.
+  void warn_of_mortal_parents() {
+    if (!settings_.slurm) {
       return;
     }
-    batch_shell_looked_at_ = true;
-    if (!mortal_parent(::getpid()).empty()) {
+    // A script that runs this in the background needs a moment to set its traps.
+    if (Clock::now() - begin_ >= kTimeToTrap && !std::exchange(batch_shell_looked_at_, true) &&
+        !mortal_parent(::getpid()).empty()) {
       say("warning",
           "the shell of the batch script does not wait for signals: Slurm sends SIGTERM to it alone, it dies, and "
           "the job is killed before all is saved. Write `exec reprieve run ...` as the last line; `reprieve "
           "sbatch-template` prints another form, for scripts in which more lines follow");
     }
-  }
-
-  /// Of the ranks, those that are here and report to this process stand for all.
-  void warn_of_wrapper() {
-    if (!settings_.slurm || wrapper_looked_at_ || !run_->progress().ready()) {
+    if (!run_->progress().ready() || std::exchange(wrapper_looked_at_, true)) {
       return;
     }
-    wrapper_looked_at_ = true;
     for (const auto& [record, chief] : run_->progress().chiefs()) {
       const std::string name = chief.start.host == core::host_name() ? mortal_parent(chief.start.pid) : "";
       if (!name.empty()) {
@@ -518,12 +516,8 @@ class JobSupervisor {
                     decision.pause > 0ms ? " in " + core::duration_text(decision.pause) : "", policy_.used(),
                     settings_.restarts.restarts),
         {{"restart", policy_.used()}, {"pause_s", std::chrono::duration<double>(decision.pause).count()}});
-    pause_before_restart(decision.pause);
+    wait_while([&] { return !plan_.requested(); }, Clock::now() + decision.pause);
     return !plan_.requested();
-  }
-
-  void pause_before_restart(milliseconds pause) {
-    wait_while([&] { return !plan_.requested(); }, Clock::now() + pause);
   }
 
   int leave(const Verdict& verdict) {
@@ -630,13 +624,6 @@ class JobSupervisor {
                                   code_text(result.exit_code));
     }
     return result;
-  }
-
-  /// For the verdict of the next start.
-  void note_what_is_left() {
-    if (const RunProgress& progress = run_->progress(); !progress.chiefs().empty()) {
-      work_is_left_ = progress.leaves_work();
-    }
   }
 
   Verdict verdict() const {

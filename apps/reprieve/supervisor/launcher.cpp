@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <regex>
 #include <sstream>
@@ -293,13 +292,9 @@ std::vector<LauncherOption> launcher_options(const Words& words) {
   return options;
 }
 
-bool is_number(const std::string& word) {
-  return !word.empty() && word.size() < 10 && word.find_first_not_of("0123456789") == std::string::npos;
-}
-
 std::optional<LauncherOption> rank_option(const Words& words) {
   for (const LauncherOption& option : launcher_options(words)) {
-    if (is_among("n np ntasks", option.name) && is_number(option.value)) {
+    if (is_among("n np ntasks", option.name) && core::number_in<int>(option.value).value_or(-1) >= 0) {
       return option;
     }
   }
@@ -317,11 +312,7 @@ void append(Words& to, const Words& command, const LauncherOption& option) {
   to.insert(to.end(), &command[option.begin], &command[option.begin] + (option.end - option.begin));
 }
 
-int to_number(const std::string& text) {
-  int number = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-  return read.ec == std::errc() ? std::max(number, 0) : 0;
-}
+int to_number(const std::string& text) { return std::max(core::number_in<int>(text).value_or(0), 0); }
 
 HostSlots& entry_of(std::vector<HostSlots>& hosts, const std::string& name) {
   const auto found = std::ranges::find(hosts, name, &HostSlots::name);

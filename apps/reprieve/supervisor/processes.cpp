@@ -13,15 +13,14 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 #include <set>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 
 #include "core/log.hpp"
 #include "core/run_record.hpp"
+#include "core/values.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/launcher.hpp"
 
@@ -86,12 +85,6 @@ int failure_of_exec(int pipe) {
   return got == ssize_t{sizeof error} ? error : 0;
 }
 
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && stop == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 /// An ignored signal never reaches the queue, and ignored SIGCHLD loses exit codes.
 void stop_ignoring(int signal) {
   struct sigaction standard {};
@@ -119,7 +112,7 @@ std::map<std::string, std::string> environment_of(pid_t pid) {
 std::optional<int> rank_in(const std::map<std::string, std::string>& environment) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
     if (const auto found = environment.find(name); found != environment.end()) {
-      return number(found->second);
+      return core::number_in<int>(found->second);
     }
   }
   return std::nullopt;
@@ -146,20 +139,10 @@ std::string program_of(pid_t pid) {
   return fs::read_symlink(proc(pid) / "exe", error).filename().string();
 }
 
-/// The parent of a living process; nothing if it is gone or dead. One read: all processes are asked again and again.
+/// The parent of a living process.
 std::optional<pid_t> parent_of(pid_t pid) {
-  std::ifstream file(proc(pid) / "stat");
-  std::string text;
-  std::getline(file, text);
-  // The second field is the name, in parentheses, and may hold anything.
-  const auto name_end = text.rfind(')');
-  if (name_end == std::string::npos) {
-    return std::nullopt;
-  }
-  std::istringstream rest(text.substr(name_end + 1));
-  char state = 0;
-  pid_t parent = 0;
-  return rest >> state >> parent && state != 'Z' && state != 'X' ? std::optional(parent) : std::nullopt;
+  const auto found = core::stat_of_process(pid);
+  return found ? std::optional(found->parent) : std::nullopt;
 }
 
 /// The value of a line of /proc/<pid>/status.
@@ -189,7 +172,7 @@ bool task_writes_output(const fs::path& task) {
     return false;
   }
   static const std::set<int> kWrites{SYS_write, SYS_writev};
-  const auto id = number(call);  // or "running"
+  const auto id = core::number_in<int>(call);  // or "running"
   return id && kWrites.contains(*id) && (descriptor == "0x1" || descriptor == "0x2");
 }
 
@@ -212,15 +195,16 @@ pid_t spawn(const SpawnOptions& options) {
   if (::pipe2(failure.data(), O_CLOEXEC) != 0) {
     fail("make a pipe");
   }
+  const core::Descriptor read_end(failure[0]);
+  core::Descriptor write_end(failure[1]);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) {
-    become(options, arguments.data(), environment.data(), parent, failure[1]);
+    become(options, arguments.data(), environment.data(), parent, write_end.get());
   }
   const int fork_error = errno;
-  ::close(failure[1]);
-  const int exec_error = child > 0 ? failure_of_exec(failure[0]) : 0;
-  ::close(failure[0]);
+  write_end = core::Descriptor();
+  const int exec_error = child > 0 ? failure_of_exec(read_end.get()) : 0;
   if (child < 0) {
     fail("start a process", fork_error);
   }
@@ -272,7 +256,7 @@ std::vector<ProcessInfo> descendants_of(pid_t root) {
   std::multimap<pid_t, pid_t> children;
   std::error_code error;
   for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
-    const auto pid = number(entry->path().filename().string());
+    const auto pid = core::number_in<int>(entry->path().filename().string());
     if (const auto parent = pid ? parent_of(*pid) : std::nullopt) {
       children.emplace(*parent, *pid);
     }
@@ -300,18 +284,10 @@ Command::Command(const std::vector<std::string>& arguments, const EnvironmentCha
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
     fail("make a pipe");
   }
-  pipe_ = ends[0];
-  try {
-    pid_ = spawn({.arguments = arguments, .environment = environment, .output = ends[1]});
-  } catch (...) {
-    ::close(ends[0]);
-    ::close(ends[1]);
-    throw;
-  }
-  ::close(ends[1]);
+  pipe_ = core::Descriptor(ends[0]);
+  const core::Descriptor write_end(ends[1]);
+  pid_ = spawn({.arguments = arguments, .environment = environment, .output = write_end.get()});
 }
-
-Command::~Command() { ::close(pipe_); }
 
 void Command::kill_all() {
   if (code()) {
@@ -331,7 +307,7 @@ std::optional<int> Command::code() {
   }
   code_ = code_of(pid_);
   std::array<char, 4096> buffer{};
-  for (ssize_t got = 0; code_ && (got = ::read(pipe_, buffer.data(), buffer.size())) > 0;) {
+  for (ssize_t got = 0; code_ && (got = ::read(pipe_.get(), buffer.data(), buffer.size())) > 0;) {
     output_.append(buffer.data(), static_cast<std::size_t>(got));
   }
   return code_;
@@ -354,27 +330,26 @@ SignalQueue::SignalQueue() {
   if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
     fail("ignore SIGPIPE");
   }
-  descriptor_ = ::signalfd(-1, &queued, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (descriptor_ < 0) {
+  descriptor_ = core::Descriptor(::signalfd(-1, &queued, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!descriptor_.is_open()) {
     fail("make a signal queue");
   }
 }
 
 SignalQueue::~SignalQueue() {
-  ::close(descriptor_);
   if (::pthread_sigmask(SIG_SETMASK, &before_, nullptr) != 0) {
     core::log::error("cannot restore the signal mask");
   }
 }
 
 std::vector<int> SignalQueue::wait(std::chrono::milliseconds limit) {
-  pollfd entry{descriptor_, POLLIN, 0};
+  pollfd entry{descriptor_.get(), POLLIN, 0};
   if (::poll(&entry, 1, static_cast<int>(limit.count())) < 0 && errno != EINTR) {
     fail("wait for signals");
   }
   std::vector<int> signals;
   signalfd_siginfo info{};
-  while (::read(descriptor_, &info, sizeof info) == ssize_t{sizeof info}) {
+  while (::read(descriptor_.get(), &info, sizeof info) == ssize_t{sizeof info}) {
     signals.push_back(static_cast<int>(info.ssi_signo));
   }
   return signals;
@@ -426,10 +401,7 @@ std::string mortal_parent(pid_t pid) {
   return is_of_slurm && parent != ::getpid() && name != "slurmstepd" && !survives(parent, SIGTERM) ? name : "";
 }
 
-bool lives(pid_t pid) {
-  const std::string state = status_of(pid, "State");
-  return !state.empty() && state.front() != 'Z' && state.front() != 'X';
-}
+bool lives(pid_t pid) { return core::stat_of_process(pid).has_value(); }
 
 bool survives(pid_t pid, int signal) { return has_signal(pid, "SigCgt", signal) || has_signal(pid, "SigIgn", signal); }
 

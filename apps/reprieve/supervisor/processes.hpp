@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/directory.hpp"
 #include "core/process.hpp"
 
 namespace reprieve::supervisor {
@@ -80,9 +81,6 @@ class Command {
  public:
   /// Starts it. @throws UsageError if it is not found
   Command(const std::vector<std::string>& arguments, const EnvironmentChanges& environment);
-  ~Command();
-  Command(const Command&) = delete;
-  Command& operator=(const Command&) = delete;
 
   /// Kills it and what it has started; its end is seen as any other.
   void kill_all();
@@ -92,7 +90,7 @@ class Command {
   [[nodiscard]] const std::string& output() const noexcept { return output_; }
 
  private:
-  int pipe_ = -1;
+  core::Descriptor pipe_;
   pid_t pid_ = -1;
   std::optional<int> code_;
   std::string output_;
@@ -117,7 +115,7 @@ class SignalQueue {
 
  private:
   sigset_t before_{};
-  int descriptor_ = -1;
+  core::Descriptor descriptor_;
 };
 
 // The processes of a run on this host, as seen from outside: /proc.

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/event_log.hpp"
+#include "core/events.hpp"
 #include "faults/files/forked_reader.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/settings.hpp"

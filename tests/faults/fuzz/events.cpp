@@ -2,11 +2,12 @@
 // Fuzz target: an event log, read as a whole and from the middle of a line. What was read is copied and printed, as its
 // readers do.
 
+#include "core/events.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "core/event_log.hpp"
 #include "storage/bytes/posix_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
