@@ -14,7 +14,7 @@
 #include "reprieve/memory_space.hpp"
 #include "reprieve/particles.hpp"
 #include "state/staging.hpp"
-#include "storage/format/blocks.hpp"
+#include "state/strided.hpp"
 
 struct reprieve_walk {
   std::vector<std::byte>* saved = nullptr;                      ///< null: the parts are restored
@@ -35,7 +35,7 @@ namespace {
 /// @throws UsageError if there are more than 2^63 bytes
 std::size_t size_bytes(const std::string& name, const Extents& shape, std::size_t element_size) {
   std::uint64_t size = 0;
-  if (!storage::checked_bytes(shape, element_size, size)) {
+  if (!state::checked_bytes(shape, element_size, size)) {
     reject(name, "it is larger than 2^63 bytes: check the shape");
   }
   return static_cast<std::size_t>(size);

@@ -118,11 +118,4 @@ MappedPiece::~MappedPiece() {
   }
 }
 
-bool read_mapped(const PosixFile& file, std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
-  return for_each_mapped_piece(file, offset, to.size(), [&](std::span<const std::byte> bytes) {
-    copy_and_digest(bytes, to.first(bytes.size()), digest);
-    to = to.subspan(bytes.size());
-  });
-}
-
 }  // namespace reprieve::storage

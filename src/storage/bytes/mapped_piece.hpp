@@ -11,7 +11,6 @@
 #include <span>
 
 #include "core/memory.hpp"
-#include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
 
 namespace reprieve::storage {
@@ -67,10 +66,5 @@ template <class Use>
   }
   return true;
 }
-
-/// Fills @p to from @p offset past the processor's cache, and adds the bytes to @p digest if there is one. False as
-/// above; then the digest is of no use.
-[[nodiscard]] bool read_mapped(const PosixFile& file, std::span<std::byte> to, std::uint64_t offset,
-                               Xxh3Stream* digest);
 
 }  // namespace reprieve::storage

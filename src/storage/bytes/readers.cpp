@@ -202,22 +202,11 @@ bool SequentialReader::for_each_piece(std::uint64_t offset, std::uint64_t size, 
   return true;
 }
 
-bool SequentialReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
-  return for_each_piece(offset, to.size(), [&](std::span<const std::byte> bytes) {
-    copy_and_digest(bytes, to.first(bytes.size()), digest);
-    to = to.subspan(bytes.size());
-  });
-}
-
 std::span<const std::byte> SequentialReader::view(std::uint64_t offset, std::size_t size) {
   std::span<const std::byte> bytes;
   const bool is_in_one = size > 0 && offset / kWindowBytes == (offset + size - 1) / kWindowBytes;
   const bool works = is_in_one && for_each_piece(offset, size, [&](std::span<const std::byte> part) { bytes = part; });
   return works ? bytes : std::span<const std::byte>{};
-}
-
-bool SequentialReader::digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest) {
-  return for_each_piece(offset, size, [&](std::span<const std::byte> bytes) { digest.update(bytes); });
 }
 
 void WindowReader::expect(std::uint64_t begin, std::uint64_t end) const noexcept {
@@ -257,8 +246,8 @@ void WindowReader::load(std::uint64_t offset) {
 
 bool FileReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
   const bool is_cached = to.size() >= kLeastMapped && file_.seems_cached(offset, to.size());
-  if (is_cached ? read_mapped(file_, to, offset, digest)
-                : to.size() >= kLeastAhead && ahead_.read(to, offset, digest)) {
+  if (is_cached ? for_each_mapped_piece(file_, offset, to.size(), copying_to(to, digest))
+                : to.size() >= kLeastAhead && ahead_.for_each_piece(offset, to.size(), copying_to(to, digest))) {
     return true;
   }
   if (digest != nullptr) {
@@ -268,10 +257,9 @@ bool FileReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream*
 }
 
 bool FileReader::digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest) {
-  if (size < kLeastMapped || !file_.seems_cached(offset, size)) {
-    return ahead_.digest(offset, size, digest);
-  }
-  return for_each_mapped_piece(file_, offset, size, [&](std::span<const std::byte> bytes) { digest.update(bytes); });
+  const bool is_cached = size >= kLeastMapped && file_.seems_cached(offset, size);
+  return is_cached ? for_each_mapped_piece(file_, offset, size, adding_to(digest))
+                   : ahead_.for_each_piece(offset, size, adding_to(digest));
 }
 
 std::span<const std::byte> FileReader::view(std::uint64_t offset, std::size_t size) {

@@ -14,11 +14,9 @@
 
 namespace reprieve::storage {
 
-// Reads parts of a file that come one after the other, some pieces ahead of who needs them.
-
-/// While bytes are used, two threads read those that come next into huge pages: past the page cache (O_DIRECT) what it
-/// does not hold. Whatever does not work is left to the caller, who reads as usual: then `read` and `digest` return
-/// false. For one thread.
+/// Reads parts of a file that come one after the other. While bytes are used, two threads read those that come next
+/// into huge pages: past the page cache (O_DIRECT) what it does not hold. Whatever does not work is left to the caller,
+/// who reads as usual. For one thread.
 class SequentialReader {
  public:
   /// Keeps a reference.
@@ -30,20 +28,16 @@ class SequentialReader {
   /// The bytes from @p begin to @p end will be asked for, in ascending order. Starts nothing yet.
   void expect(std::uint64_t begin, std::uint64_t end) noexcept;
 
-  /// Fills @p to from @p offset, and adds the bytes to @p digest if there is one. False if that was not expected, or
-  /// did not work; then the digest is of no use.
-  [[nodiscard]] bool read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest);
-  /// Adds the bytes to @p digest. False as above.
-  [[nodiscard]] bool digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest);
+  /// Calls @p use(bytes) for one piece after the other. False if that was not expected, or did not work; then what was
+  /// given is worth nothing. For readers.cpp alone.
+  template <class Use>
+  [[nodiscard]] bool for_each_piece(std::uint64_t offset, std::uint64_t size, Use&& use);
 
   /// A few bytes that were read ahead, good until the next call. Empty: to be read as usual.
   [[nodiscard]] std::span<const std::byte> view(std::uint64_t offset, std::size_t size);
 
  private:
   class Ahead;
-  /// Calls @p use(bytes) for one piece after the other.
-  template <class Use>
-  bool for_each_piece(std::uint64_t offset, std::uint64_t size, Use&& use);
 
   const PosixFile& file_;
   std::uint64_t begin_ = 0;
@@ -51,8 +45,6 @@ class SequentialReader {
   bool works_ = true;
   std::unique_ptr<Ahead> ahead_;
 };
-
-// Small parts of a file that lie close to each other, read together.
 
 /// Small reads that continue behind the one before are served from a window of the file, which grows as long as they
 /// do: a call of the system for each would cost more than the bytes. For one thread.
@@ -90,9 +82,7 @@ class WindowReader {
   std::uint64_t asked_ = ~std::uint64_t{0};  ///< the end of what was asked for last
 };
 
-// The way to read a file: it chooses among those above.
-
-/// For one thread.
+/// The way to read a file: it chooses among those above. For one thread.
 class FileReader {
  public:
   /// Keeps a reference.

@@ -11,14 +11,6 @@ namespace {
 
 using Distribution = state::Distribution;
 
-std::uint64_t volume_of(std::span<const Box> boxes) {
-  std::uint64_t elements = 0;
-  for (const Box& box : boxes) {
-    elements += volume(box.extent);
-  }
-  return elements;
-}
-
 /// Cuts @p hole, which lies inside, out of @p box: what lies before it and behind it, dimension by dimension.
 void cut_out(Box box, const Box& hole, std::vector<Box>& parts) {
   for (std::size_t d = 0; d < box.extent.size(); ++d) {
@@ -177,7 +169,7 @@ std::vector<PartsOfBoxes> part_shared(Gathered& all) {
     std::vector<std::uint64_t> copies(all.ranks, 0);
     auto part = parts[v].begin();
     variable.for_each_box([&](std::size_t rank, std::span<const std::uint64_t>, std::span<const std::uint64_t> extent) {
-      copies[rank] += volume(extent) - volume_of(*part++);
+      copies[rank] += volume(extent) - sum_of(*part++, [](const Box& owned) { return volume(owned.extent); });
     });
     beside(all, copies_name(variable.chiefs.name)).numbers = std::move(copies);
   }

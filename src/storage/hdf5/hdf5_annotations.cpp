@@ -12,8 +12,7 @@ namespace {
 
 class AttributeWriter {
  public:
-  AttributeWriter(hid_t group, Attributes mode)
-      : group_(group), mode_(mode), scalar_(H5Screate(H5S_SCALAR), H5Sclose, "make a dataspace") {}
+  AttributeWriter(hid_t group, Attributes mode) : group_(group), mode_(mode), scalar_(make_hdf5_space({})) {}
 
   void write(const FileMetadata& metadata) {
     number("format_version", H5T_NATIVE_INT, &metadata.format_version);
@@ -84,7 +83,7 @@ class AnnotationWriter {
   AnnotationWriter(hid_t state, const FileIndex& index)
       : state_(state),
         index_(index),
-        scalar_(H5Screate(H5S_SCALAR), H5Sclose, kAction),
+        scalar_(make_hdf5_space({})),
         text_(H5Tcopy(H5T_C_S1), H5Tclose, kAction),
         references_(H5Tvlen_create(H5T_STD_REF_OBJ), H5Tclose, kAction),
         reference_(H5Tcreate(H5T_COMPOUND, sizeof(Reference)), H5Tclose, kAction) {
@@ -143,10 +142,6 @@ class AnnotationWriter {
     write(dataset, name, type, scalar_, text.c_str());
   }
 
-  [[nodiscard]] static Hdf5Handle line_of(hsize_t length) {
-    return {H5Screate_simple(1, &length, nullptr), H5Sclose, kAction};
-  }
-
   /// The dataset, if it is none already, and the mark of a scale.
   void make(const DimensionScale& scale) const {
     if (!scale.is_variable) {
@@ -155,15 +150,16 @@ class AnnotationWriter {
       check_hdf5(H5Pset_obj_track_times(creation.get(), false), kAction);
       const Hdf5Handle links = make_property_list(H5P_LINK_CREATE);
       check_hdf5(H5Pset_char_encoding(links.get(), H5T_CSET_UTF8), kAction);
-      const Hdf5Handle dataset(H5Dcreate2(state_, scale.path.c_str(), H5T_NATIVE_FLOAT, line_of(scale.length).get(),
-                                          links.get(), creation.get(), H5P_DEFAULT),
-                               H5Dclose, kAction);
+      const Hdf5Handle dataset(
+          H5Dcreate2(state_, scale.path.c_str(), H5T_NATIVE_FLOAT, make_hdf5_space({scale.length}).get(), links.get(),
+                     creation.get(), H5P_DEFAULT),
+          H5Dclose, kAction);
     }
     const Hdf5Handle dataset = open(scale.path);
     write_fixed_text(dataset, "CLASS", "DIMENSION_SCALE");
     write_fixed_text(dataset, "NAME", name_of(scale));
     if (!scale.uses.empty()) {
-      write(dataset, "REFERENCE_LIST", reference_, line_of(scale.uses.size()), references_of(scale).data());
+      write(dataset, "REFERENCE_LIST", reference_, make_hdf5_space({scale.uses.size()}), references_of(scale).data());
     }
   }
 
@@ -199,7 +195,8 @@ class AnnotationWriter {
         list.push_back({1, &reference});
       }
       if (!list.empty()) {
-        write(open(index_.variables[v].name), "DIMENSION_LIST", references_, line_of(list.size()), list.data());
+        write(open(index_.variables[v].name), "DIMENSION_LIST", references_, make_hdf5_space({list.size()}),
+              list.data());
       }
     }
   }

@@ -11,9 +11,7 @@
 
 namespace reprieve::storage {
 
-// The metadata of a checkpoint once more, as attributes of a group, which HDF5 tools show at once. Reprieve itself
-// reads the manifest.
-
+/// The metadata once more, as attributes of a group, which HDF5 tools show at once. Reprieve itself reads the manifest.
 /// Makes the attributes, or gives those that are there other values. The size of each does not depend on its value, so
 /// that another one can replace it. A longer text is cut. @throws StorageError
 enum class Attributes : std::uint8_t { create, replace };

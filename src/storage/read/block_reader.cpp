@@ -40,7 +40,7 @@ void BlockReader::read_once(const Place& place, std::span<std::byte> content) co
   digest_.reset();
   Xxh3Stream* const digest = verify_ ? &digest_ : nullptr;
   if (source_ != nullptr) {
-    source_->read(place.variable, place.row, place.number, content, digest);
+    source_->for_each_piece(place.variable, place.row, place.number, content.size(), copying_to(content, digest));
     return;
   }
   const Dataset dataset = place.variable.dataset();
@@ -140,7 +140,7 @@ bool BlockReader::block_is_right(const Place& place) {
   digest_.reset();
   const auto add_to_digest = [&] {
     if (source_ != nullptr) {
-      source_->digest(place.variable, place.row, place.number, size, digest_);
+      source_->for_each_piece(place.variable, place.row, place.number, size, adding_to(digest_));
       return true;
     }
     return reader_ && offset && reader_->digest(*offset, size, digest_);

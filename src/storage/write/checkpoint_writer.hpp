@@ -19,8 +19,6 @@
 
 namespace reprieve::storage {
 
-// The layout of a file, kept from one save to the next.
-
 class LaidOutFile;
 
 /// What a rank keeps from one save to the next. As long as no rank registers other variables or shapes than before, the
@@ -44,8 +42,6 @@ struct LayoutCache {
   std::optional<Model> model;
   WriteHistory history;  ///< what this rank has written before, into files that may be written over
 };
-
-// Whether what is registered as equal on all ranks is equal.
 
 /// Warns on rank 0 of the replicated variables that have another value on some rank: only those of rank 0 are saved,
 /// and all ranks would continue with them. Looks at the first 4 MiB of each variable, and at 64 MiB in all; at numbers

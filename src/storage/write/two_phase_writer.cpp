@@ -150,11 +150,8 @@ std::uint64_t nodes_of(const cluster::Communicator& comm) {
 }
 
 std::uint64_t scattered_bytes(const WritePlan& plan) {
-  std::uint64_t bytes = 0;
-  for (const WritePlan::Variable& variable : plan.variables) {
-    bytes += variable.scattered ? variable.bytes : 0;
-  }
-  return bytes;
+  return sum_of(plan.variables,
+                [](const WritePlan::Variable& variable) { return variable.scattered ? variable.bytes : 0; });
 }
 
 /// One file. A rank that fails says so before the next exchange, so that the others are not left alone in it.
@@ -207,11 +204,8 @@ class PieceExchange {
   void open() {
     check_file_size_limit(plan_.file, plan_.end_in_file());  // this rank may have another one than rank 0
     part_.file.emplace(PosixFile::open_to_write(plan_.file));
-    std::uint64_t bytes = scattered_bytes(plan_) / static_cast<std::uint64_t>(comm_.size());
-    for (const WriteItem& item : large_) {
-      bytes += item.bytes();
-    }
-    stream_.emplace(*part_.file, plan_.io, bytes, plan_.least_direct_bytes());
+    const std::uint64_t exchanged = scattered_bytes(plan_) / static_cast<std::uint64_t>(comm_.size());
+    stream_.emplace(*part_.file, plan_.io, exchanged + sum_of(large_, &WriteItem::bytes), plan_.least_direct_bytes());
     if (share_) {
       collected_.emplace(map_.share_bytes());
     }
