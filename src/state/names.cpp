@@ -204,24 +204,18 @@ std::string to_string(const Member& member) {
 namespace reprieve {
 
 std::string to_string(ElementType type) {
-  const std::string bits = std::to_string(std::uint64_t{type.size_bytes} * 8);
-  switch (type.element_class) {
-    case ElementClass::boolean:
-      return type.size_bytes == 1 ? "bool" : "bool" + bits;
-    case ElementClass::signed_integer:
-      return "int" + bits;
-    case ElementClass::unsigned_integer:
-      return "uint" + bits;
-    case ElementClass::floating:
-      return "float" + bits;
-    case ElementClass::complex:
-      return "complex" + bits;
-    case ElementClass::opaque:
-      return type.size_bytes == 1 ? "opaque" : "opaque" + bits;
-    case ElementClass::text:
-      return type.size_bytes == 1 ? "text" : "text[" + std::to_string(type.size_bytes) + "]";
+  static constexpr const char* kNames[] = {"bool", "int", "uint", "float", "complex", "opaque", "text"};
+  const auto number = static_cast<std::size_t>(type.element_class);
+  if (number >= std::size(kNames)) {
+    return "unknown";
   }
-  return "unknown";
+  const bool is_number =
+      type.element_class >= ElementClass::signed_integer && type.element_class <= ElementClass::complex;
+  if (type.size_bytes == 1 && !is_number) {
+    return kNames[number];
+  }
+  return type.element_class == ElementClass::text ? "text[" + std::to_string(type.size_bytes) + "]"
+                                                  : kNames[number] + std::to_string(std::uint64_t{type.size_bytes} * 8);
 }
 
 }  // namespace reprieve

@@ -348,11 +348,10 @@ FileIndex StructureImage::index(const std::string& file_name) const {
                      file_name);
 }
 
-void complete_file(const PosixFile& file, CommitRecord commit_record, std::span<const std::uint64_t> checksums) {
+void write_checksums(const PosixFile& file, CommitRecord& commit_record, std::span<const std::uint64_t> checksums) {
   const auto bytes = std::as_bytes(checksums);
   file.write_all(bytes, commit_record.checksums.region.offset);
   commit_record.checksums.digest = xxh3(bytes);
-  write_commit_record(file, commit_record);
 }
 
 }  // namespace reprieve::storage

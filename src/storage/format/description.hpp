@@ -78,15 +78,6 @@ struct DescriptionMessage {
   Bytes numbers{};  ///< boxes, shapes of per-rank values, lengths of texts
 };
 
-/// What is kept of a message, to compare a later one with it.
-struct DescriptionDigest {
-  Digest128 facts;
-  Digest128 numbers;
-
-  friend bool operator==(const DescriptionDigest&, const DescriptionDigest&) = default;
-};
-[[nodiscard]] DescriptionDigest digest_of(const DescriptionMessage& message) noexcept;
-
 [[nodiscard]] DescriptionMessage encode_descriptions(std::span<const Description> descriptions);
 [[nodiscard]] DescriptionMessage encode_descriptions(std::span<const LocalVariable> variables);
 /// @throws Error (internal) if a part is cut short

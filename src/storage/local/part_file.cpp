@@ -486,7 +486,9 @@ void add_part(const core::FileAddress& file, const Part& part, std::span<const s
 
 void end_assembly(const core::FileAddress& file, const StructureImage& image, const FileIndex& index, bool durable) {
   PosixFile target = PosixFile::open_to_write(file);
-  complete_file(target, image.commit_record, index.checksums.span());
+  CommitRecord commit_record = image.commit_record;
+  write_checksums(target, commit_record, index.checksums.span());
+  write_commit_record(target, commit_record);
   if (durable) {
     target.sync();
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/communicator.hpp"
@@ -26,7 +27,9 @@ class LaidOutFile;
 struct LayoutCache {
   struct Content {
     WriterKind writer;
-    DescriptionDigest described;        ///< what this rank said of its variables, for which the layout was made
+    /// Digests of what this rank said of its variables, for which the layout was made: of the facts, and of the
+    /// numbers.
+    std::pair<Digest128, Digest128> described;
     Bytes common;                       ///< what rank 0 sent to all ranks
     Bytes places;                       ///< what it sent to this one
     std::shared_ptr<LaidOutFile> file;  ///< rank 0's
