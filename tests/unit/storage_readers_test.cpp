@@ -18,7 +18,6 @@
 
 #include "core/threads.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/bytes/mapped_piece.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/bytes/readers.hpp"
 #include "storage/format/blocks.hpp"

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "storage/hdf5/hdf5_annotations.hpp"
-
 #include <algorithm>
 #include <string>
 
 #include "storage/format/layout.hpp"
+#include "storage/hdf5/hdf5_layout.hpp"
 
 namespace reprieve::storage {
 

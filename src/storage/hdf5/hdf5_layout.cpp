@@ -9,7 +9,6 @@
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/hdf5/hdf5_annotations.hpp"
 
 namespace reprieve::storage {
 

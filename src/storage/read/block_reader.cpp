@@ -56,18 +56,16 @@ void BlockReader::expect_small(std::uint64_t begin, std::uint64_t end) const noe
   }
 }
 
-std::optional<BlockReader::SmallPlace> BlockReader::small_place(const StoredVariable& variable, const BoxRow& row) {
+std::optional<Region> BlockReader::small_place(const StoredVariable& variable, const BoxRow& row) {
   const std::size_t element_size = variable.type.size_bytes;
   const std::uint64_t elements = volume(row.extent);
   if (elements == 0 || elements > WindowReader::kMostBytes / element_size || !variable.chunk.empty()) {
     return std::nullopt;
   }
-  const SmallPlace place{variable.file_offset, static_cast<std::size_t>(elements) * element_size};
-  if (variable.distribution == state::Distribution::per_rank) {
-    return SmallPlace{place.offset + row.offset[0] * element_size, place.size};
-  }
-  const auto position = dense_position(variable.shape, row.offset, row.extent, element_size);
-  return position ? std::optional(SmallPlace{place.offset + *position, place.size}) : std::nullopt;
+  const auto position = variable.distribution == state::Distribution::per_rank
+                            ? std::optional(row.offset[0] * element_size)
+                            : dense_position(variable.shape, row.offset, row.extent, element_size);
+  return position ? std::optional(Region{variable.file_offset + *position, elements * element_size}) : std::nullopt;
 }
 
 std::span<const std::byte> BlockReader::small(const StoredVariable& variable, const BoxRow& row) const {

@@ -81,11 +81,7 @@ class BlockReader {
   void finish() const { staging_.finish(); }
 
   /// Where a row lies in the file, if that is a few bytes side by side: one block.
-  struct SmallPlace {
-    std::uint64_t offset = 0;
-    std::size_t size = 0;
-  };
-  [[nodiscard]] static std::optional<SmallPlace> small_place(const StoredVariable& variable, const BoxRow& row);
+  [[nodiscard]] static std::optional<Region> small_place(const StoredVariable& variable, const BoxRow& row);
   /// Reads a small row together with its neighbours. False: the caller must read it in the usual way, which also
   /// reports errors. @p content has the row's size
   [[nodiscard]] bool read_small(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const;
