@@ -205,7 +205,7 @@ void check_box(const std::string& name, const DistributedArray& array, const Mem
                        core::list_text(box.offset), core::list_text(box.extent), core::list_text(array.global_shape)));
   }
   check_strides(name, box, array.type.size_bytes);
-  if (std::find(box.extent.begin(), box.extent.end(), 0U) != box.extent.end()) {
+  if (std::ranges::find(box.extent, 0U) != box.extent.end()) {
     return;  // Holds nothing, so it does not matter where: uneven splits put such boxes past the end.
   }
   for (std::size_t d = 0; d < dimensions; ++d) {

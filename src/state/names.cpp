@@ -27,7 +27,7 @@ bool is_control(char c) {
 /// The name as it can be shown in a message: control characters as `?`, long names cut.
 std::string printable(std::string_view name) {
   std::string shown(name.substr(0, kMaxNameBytes));
-  std::replace_if(shown.begin(), shown.end(), is_control, '?');
+  std::ranges::replace_if(shown, is_control, '?');
   return "'" + shown + (name.size() > kMaxNameBytes ? "...'" : "'");
 }
 
@@ -95,7 +95,7 @@ class ListCheck {
         run(member.members, member.type.size_bytes, level + 1);
       }
     }
-    std::sort(places.begin(), places.end());
+    std::ranges::sort(places);
     for (std::size_t i = 1; i < places.size(); ++i) {
       if (places[i].first < places[i - 1].second) {
         throw UsageError("two members share the byte " + std::to_string(places[i].first));
@@ -142,7 +142,7 @@ void check_name(const std::string& name) {
     throw UsageError(fmt::format("variable name {} is {} bytes long; at most {} are allowed", printable(name),
                                  name.size(), kMaxNameBytes));
   }
-  if (std::any_of(name.begin(), name.end(), is_control)) {
+  if (std::ranges::any_of(name, is_control)) {
     throw UsageError("variable name " + printable(name) + " holds a control character");
   }
   std::string_view rest = name;

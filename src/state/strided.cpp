@@ -21,7 +21,7 @@ std::uint64_t volume(std::span<const std::uint64_t> extent) {
 
 bool checked_bytes(std::span<const std::uint64_t> extent, std::uint64_t element_size, std::uint64_t& bytes) {
   bytes = 0;
-  if (std::find(extent.begin(), extent.end(), 0U) != extent.end()) {
+  if (std::ranges::find(extent, 0U) != extent.end()) {
     return true;
   }
   std::uint64_t product = element_size;

@@ -161,7 +161,7 @@ struct stat void_commit_record(const PosixFile& file) {
   if (is_void(commit_record)) {
     return file.status();
   }
-  std::fill(commit_record.begin(), commit_record.end(), std::byte{0});
+  std::ranges::fill(commit_record, std::byte{0});
   file.write_all(commit_record, 0);
   const struct stat status = file.status();
   file.sync();

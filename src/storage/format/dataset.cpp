@@ -70,7 +70,7 @@ constexpr std::uint64_t kMostPadding = 4;
 std::uint64_t bytes_in(const Extents& extent, std::size_t element_size) { return volume(extent) * element_size; }
 
 bool has_short_rows(const Extents& shape, std::size_t element_size, std::span<const Box> boxes) {
-  return std::any_of(boxes.begin(), boxes.end(), [&](const Box& box) {
+  return std::ranges::any_of(boxes, [&](const Box& box) {
     return volume(box.extent) > 0 && run_length(box, shape) * element_size < kLeastChunkBytes;
   });
 }
@@ -145,7 +145,7 @@ Extents fine_chunk(const Extents& shape, const Extents& box, std::size_t element
     return chunk;
   };
   const std::uint64_t least = std::max(kLeastChunkBytes, bytes_in(shape, element_size) / kMostFineChunks);
-  const std::uint64_t most = *std::max_element(box.begin(), box.end());
+  const std::uint64_t most = *std::ranges::max_element(box);
   std::uint64_t parts = 1;
   while (parts < most && bytes_in(cut(parts + 1), element_size) >= least) {
     ++parts;

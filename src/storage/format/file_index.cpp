@@ -40,7 +40,7 @@ void require(bool condition, const StoredVariable& variable, const char* what) {
 /// The widths that a file can hold; others would let readers look past the end of an element.
 bool is_possible(ElementType type) {
   const auto any_of = [&](std::initializer_list<std::uint32_t> sizes) {
-    return std::find(sizes.begin(), sizes.end(), type.size_bytes) != sizes.end();
+    return std::ranges::find(sizes, type.size_bytes) != sizes.end();
   };
   switch (type.element_class) {
     case ElementClass::boolean:
@@ -69,7 +69,7 @@ void check_stored(const Check& check) {
 }
 
 bool has_possible_types(const Members& members) {
-  return std::all_of(members.begin(), members.end(), [](const Member& member) {
+  return std::ranges::all_of(members, [](const Member& member) {
     return is_possible(member.type) && has_possible_types(member.members) &&
            (member.members.empty() || member.type.element_class == ElementClass::opaque);
   });
@@ -296,8 +296,7 @@ bool BoxTable::padded_with_zeros(std::size_t index, std::size_t offsets, std::si
   const auto is_zero = [](std::uint64_t word) { return word == 0; };
   const auto unused_offsets = numbers.first(dimensions_).subspan(offsets);
   const auto unused_extents = numbers.last(dimensions_).subspan(extents);
-  return std::all_of(unused_offsets.begin(), unused_offsets.end(), is_zero) &&
-         std::all_of(unused_extents.begin(), unused_extents.end(), is_zero);
+  return std::ranges::all_of(unused_offsets, is_zero) && std::ranges::all_of(unused_extents, is_zero);
 }
 
 std::size_t FileIndex::row_dimensions(const StoredVariable& variable) {

@@ -41,14 +41,13 @@ std::optional<std::size_t> owner_of(const BoxSearch& search, const std::vector<B
 }
 
 std::size_t position_of(const std::vector<LocalVariable>& variables, const std::string& name) {
-  const auto found =
-      std::find_if(variables.begin(), variables.end(), [&](const auto& v) { return v.description.name == name; });
+  const auto found = std::ranges::find_if(variables, [&](const auto& v) { return v.description.name == name; });
   return static_cast<std::size_t>(found - variables.begin());
 }
 
 GatheredVariable& beside(Gathered& all, const std::string& name) {
-  const auto found = std::find_if(all.variables.begin(), all.variables.end(),
-                                  [&](const GatheredVariable& variable) { return variable.chiefs.name == name; });
+  const auto found = std::ranges::find_if(
+      all.variables, [&](const GatheredVariable& variable) { return variable.chiefs.name == name; });
   if (found == all.variables.end()) {
     throw Error(ErrorCode::internal, "nothing stands beside the shared variable: '" + name + "'");
   }
@@ -153,8 +152,7 @@ void add_copies(std::vector<LocalVariable>& variables) {
   }
   if (!added.empty()) {
     variables.insert(variables.end(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
-    std::sort(variables.begin(), variables.end(),
-              [](const auto& a, const auto& b) { return a.description.name < b.description.name; });
+    std::ranges::sort(variables, [](const auto& a, const auto& b) { return a.description.name < b.description.name; });
   }
 }
 

@@ -217,7 +217,7 @@ void write_metadata_attributes(hid_t group, const FileMetadata& metadata, Attrib
 }
 
 void write_annotations(hid_t state, const FileIndex& index) {
-  if (std::any_of(index.variables.begin(), index.variables.end(), is_annotated)) {
+  if (std::ranges::any_of(index.variables, is_annotated)) {
     AnnotationWriter(state, index).run();
   }
 }

@@ -58,7 +58,7 @@ class ShareMap {
 
   /// The windows that hold all the regions, in order. Regions that lie in no window are none.
   [[nodiscard]] std::vector<Window> windows(std::vector<Region> regions) const {
-    std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
+    std::ranges::sort(regions, {}, &Region::offset);
     std::vector<Window> windows;
     for (const Region& region : regions) {
       std::uint64_t next = windows.empty() ? region.offset : std::max(region.offset, windows.back().end);
@@ -125,7 +125,7 @@ class Share {
   /// it.
   template <class Visit>
   void visit_runs(Visit&& visit) {
-    std::sort(pieces_.begin(), pieces_.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
+    std::ranges::sort(pieces_, {}, &Region::offset);
     for (std::size_t i = 0; i < pieces_.size();) {
       Region run = pieces_[i];
       for (++i; i < pieces_.size() && pieces_[i].offset == run.offset + run.size; ++i) {
