@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -49,6 +50,20 @@ void chunk_range(const Dataset& dataset, const Box& box, Extents& first, Extents
     first[d] = box.offset[d] / dataset.chunk[d];
     chunks[d] = (box.offset[d] + box.extent[d] - 1) / dataset.chunk[d] - first[d] + 1;
   }
+}
+
+/// Calls @p visit(number of the chunk in each dimension) for all of them, in C order.
+template <class Visit>
+void for_each_chunk(const Dataset& dataset, const Box& box, Visit&& visit) {
+  Extents first;
+  Extents chunks;
+  chunk_range(dataset, box, first, chunks);
+  Extents step(first.size(), 0);
+  Extents at(first);
+  do {
+    std::ranges::transform(first, step, at.begin(), std::plus<>());
+    visit(at);
+  } while (state::next_index(step, chunks, chunks.size()));
 }
 
 /// The ranks exchange smaller arrays fast enough.
@@ -254,17 +269,7 @@ std::vector<ChunkPart> chunk_parts(const Dataset& dataset, const Box& box) {
     parts.push_back({dataset, box, box});
     return parts;
   }
-  Extents first;
-  Extents chunks;
-  chunk_range(dataset, box, first, chunks);
-  Extents step(first.size(), 0);
-  do {
-    Extents at(first);
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      at[d] += step[d];
-    }
-    parts.push_back(part_at(dataset, box, at));
-  } while (state::next_index(step, chunks, chunks.size()));
+  for_each_chunk(dataset, box, [&](const Extents& at) { parts.push_back(part_at(dataset, box, at)); });
   return parts;
 }
 
@@ -378,19 +383,14 @@ std::vector<std::uint64_t> ChunkedSplit::intersecting(const Box& wanted) const {
 }
 
 std::vector<std::uint64_t> ChunkedSplit::chunks_that_intersect(const Box& common) const {
-  Extents first;
-  Extents chunks;
-  chunk_range(dataset_, common, first, chunks);
   std::vector<std::uint64_t> numbers;
-  numbers.reserve(static_cast<std::size_t>(volume(chunks)));
-  Extents step(chunks.size(), 0);
-  do {
+  for_each_chunk(dataset_, common, [&](const Extents& at) {
     std::uint64_t number = 0;
-    for (std::size_t d = 0; d < chunks.size(); ++d) {
-      number = number * chunks_[d] + (first[d] - first_chunk_[d] + step[d]);
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      number = number * chunks_[d] + (at[d] - first_chunk_[d]);
     }
     numbers.push_back(number);
-  } while (state::next_index(step, chunks, chunks.size()));
+  });
   return numbers;
 }
 

@@ -9,6 +9,16 @@ namespace reprieve::storage {
 
 namespace {
 
+void write_attribute(hid_t object, const char* name, hid_t type, const Hdf5Handle& space, const void* value,
+                     Attributes mode = Attributes::create) {
+  const std::string action = std::string("write the attribute ") + name;
+  const hid_t id = mode == Attributes::create ? H5Acreate2(object, name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT)
+                                              : H5Aopen(object, name, H5P_DEFAULT);
+  Hdf5Handle attribute(id, H5Aclose, action);
+  check_hdf5(H5Awrite(attribute.get(), type, value), action);
+  attribute.close(action);
+}
+
 class AttributeWriter {
  public:
   AttributeWriter(hid_t group, Attributes mode) : group_(group), mode_(mode), scalar_(make_hdf5_space({})) {}
@@ -43,13 +53,7 @@ class AttributeWriter {
   static constexpr std::size_t kMessage = 1024;
 
   void number(const char* name, hid_t type, const void* value) {
-    const std::string action = std::string("write the attribute ") + name;
-    const hid_t id = mode_ == Attributes::create
-                         ? H5Acreate2(group_, name, type, scalar_.get(), H5P_DEFAULT, H5P_DEFAULT)
-                         : H5Aopen(group_, name, H5P_DEFAULT);
-    Hdf5Handle attribute(id, H5Aclose, action);
-    check_hdf5(H5Awrite(attribute.get(), type, value), action);
-    attribute.close(action);
+    write_attribute(group_, name, type, scalar_, value, mode_);
   }
 
   void text(const char* name, std::string value, std::size_t size) {
@@ -118,19 +122,11 @@ class AnnotationWriter {
     return reference;
   }
 
-  static void write(const Hdf5Handle& dataset, const char* name, const Hdf5Handle& type, const Hdf5Handle& space,
-                    const void* value) {
-    Hdf5Handle attribute(H5Acreate2(dataset.get(), name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-                         kAction);
-    check_hdf5(H5Awrite(attribute.get(), type.get(), value), kAction);
-    attribute.close(kAction);
-  }
-
   /// Of any length, which h5py reads as a text; those of a fixed length it reads as bytes.
   void write_text(const Hdf5Handle& dataset, const char* name, const std::string& text) const {
     if (!text.empty()) {
       const char* const value = text.c_str();
-      write(dataset, name, text_, scalar_, &value);
+      write_attribute(dataset.get(), name, text_.get(), scalar_, &value);
     }
   }
 
@@ -138,7 +134,7 @@ class AnnotationWriter {
   void write_fixed_text(const Hdf5Handle& dataset, const char* name, const std::string& text) const {
     const Hdf5Handle type(H5Tcopy(H5T_C_S1), H5Tclose, kAction);
     check_hdf5(H5Tset_size(type.get(), text.size() + 1), kAction);
-    write(dataset, name, type, scalar_, text.c_str());
+    write_attribute(dataset.get(), name, type.get(), scalar_, text.c_str());
   }
 
   /// The dataset, if it is none already, and the mark of a scale.
@@ -158,7 +154,8 @@ class AnnotationWriter {
     write_fixed_text(dataset, "CLASS", "DIMENSION_SCALE");
     write_fixed_text(dataset, "NAME", name_of(scale));
     if (!scale.uses.empty()) {
-      write(dataset, "REFERENCE_LIST", reference_, make_hdf5_space({scale.uses.size()}), references_of(scale).data());
+      write_attribute(dataset.get(), "REFERENCE_LIST", reference_.get(), make_hdf5_space({scale.uses.size()}),
+                      references_of(scale).data());
     }
   }
 
@@ -194,8 +191,8 @@ class AnnotationWriter {
         list.push_back({1, &reference});
       }
       if (!list.empty()) {
-        write(open(index_.variables[v].name), "DIMENSION_LIST", references_, make_hdf5_space({list.size()}),
-              list.data());
+        write_attribute(open(index_.variables[v].name).get(), "DIMENSION_LIST", references_.get(),
+                        make_hdf5_space({list.size()}), list.data());
       }
     }
   }

@@ -33,14 +33,8 @@ constexpr std::uint64_t kCollectorsPerNode = 2;
 /// With less to exchange, the exchange costs more than it gains.
 constexpr std::uint64_t kLeastScatteredBytes = std::uint64_t{1} << 20U;
 
-/// A range of the file whose bytes are exchanged at once. It is cut into shares of the same size. One rank collects and
-/// writes each share.
-struct Window {
-  std::uint64_t begin;
-  std::uint64_t end;
-};
-
-/// How windows are shared out among the ranks. The same on all of them.
+/// Windows are ranges of the file whose bytes are exchanged at once. Each is cut into shares of the same size, and one
+/// rank collects and writes each share: this says which. The same on all ranks.
 class ShareMap {
  public:
   /// @param bytes  to be exchanged in all: a little is shared out among the ranks as well
@@ -56,16 +50,15 @@ class ShareMap {
   }
   [[nodiscard]] std::uint64_t share_bytes() const noexcept { return share_bytes_; }
 
-  /// The windows that hold all the regions, in order. Regions that lie in no window are none.
-  [[nodiscard]] std::vector<Window> windows(std::vector<Region> regions) const {
+  /// Where the windows begin that hold all the regions, in order. Regions that lie in no window are none.
+  [[nodiscard]] std::vector<std::uint64_t> windows(std::vector<Region> regions) const {
     std::ranges::sort(regions, {}, &Region::offset);
-    std::vector<Window> windows;
+    const std::uint64_t size = shares_ * share_bytes_;
+    std::vector<std::uint64_t> windows;
     for (const Region& region : regions) {
-      std::uint64_t next = windows.empty() ? region.offset : std::max(region.offset, windows.back().end);
-      while (next < region.offset + region.size) {
-        const std::uint64_t begin = next / share_bytes_ * share_bytes_;
-        windows.push_back({begin, begin + shares_ * share_bytes_});
-        next = windows.back().end;
+      std::uint64_t next = windows.empty() ? region.offset : std::max(region.offset, windows.back() + size);
+      for (; next < region.offset + region.size; next = windows.back() + size) {
+        windows.push_back(next / share_bytes_ * share_bytes_);
       }
     }
     return windows;
@@ -216,7 +209,7 @@ class PieceExchange {
 
   void exchange_small() {
     core::Outcome failure;
-    for (const Window& window : windows_) {
+    for (const std::uint64_t window : windows_) {
       if (!failure) {
         failure = core::capture([&] { pack(window); });
       }
@@ -228,7 +221,7 @@ class PieceExchange {
   }
 
   /// What other ranks collect goes into messages, what this one does into its buffer.
-  void pack(const Window& window) {
+  void pack(std::uint64_t window) {
     outgoing_.bytes.clear();
     outgoing_.sizes.assign(static_cast<std::size_t>(comm_.size()), 0);
     for (std::size_t to = 0; to < outgoing_.sizes.size(); ++to) {
@@ -236,7 +229,7 @@ class PieceExchange {
       if (!share) {
         continue;
       }
-      const std::uint64_t begin = window.begin + *share * map_.share_bytes();
+      const std::uint64_t begin = window + *share * map_.share_bytes();
       if (to == static_cast<std::size_t>(comm_.rank())) {
         for_each_piece(begin, [&](const PieceHeader& header, auto piece) { collected_->put(header, piece); });
         continue;
@@ -270,11 +263,11 @@ class PieceExchange {
     }
   }
 
-  void write_share(const Window& window) {
+  void write_share(std::uint64_t window) {
     if (collected_) {
       collected_->put_all(incoming_.bytes);
       collected_->visit_runs([&](std::uint64_t offset, std::span<const std::byte> bytes) {
-        stream_->write(bytes, window.begin + *share_ * map_.share_bytes() + offset);
+        stream_->write(bytes, window + *share_ * map_.share_bytes() + offset);
       });
     }
   }
@@ -314,8 +307,8 @@ class PieceExchange {
   std::vector<bool> is_small_;          ///< of the plan's items
   std::size_t next_small_ = 0;          ///< the first without a cursor yet
   state::Staging staging_;
-  std::deque<RowCursor> cursors_;  ///< through those that have been begun
-  std::vector<Window> windows_;    ///< the same on all ranks
+  std::deque<RowCursor> cursors_;       ///< through those that have been begun
+  std::vector<std::uint64_t> windows_;  ///< where each begins; the same on all ranks
   cluster::Parts outgoing_;
   cluster::Parts incoming_;
   WrittenPart part_;
