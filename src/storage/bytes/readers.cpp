@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <stop_token>
 #include <system_error>

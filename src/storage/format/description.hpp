@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "state/registry.hpp"
-#include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/file_index.hpp"

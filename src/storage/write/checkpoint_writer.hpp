@@ -12,6 +12,7 @@
 
 #include "cluster/communicator.hpp"
 #include "core/directory.hpp"
+#include "storage/bytes/checksum.hpp"
 #include "storage/format/commit_record.hpp"
 #include "storage/format/description.hpp"
 #include "storage/format/file_index.hpp"
