@@ -305,6 +305,14 @@ bool SequentialReader::for_each_piece(std::uint64_t offset, std::uint64_t size, 
   return true;
 }
 
+bool SequentialReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
+  return for_each_piece(offset, to.size(), copying_to(to, digest));
+}
+
+bool SequentialReader::digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest) {
+  return for_each_piece(offset, size, adding_to(digest));
+}
+
 std::span<const std::byte> SequentialReader::view(std::uint64_t offset, std::size_t size) {
   std::span<const std::byte> bytes;
   const bool is_in_one = size > 0 && offset / kWindowBytes == (offset + size - 1) / kWindowBytes;
@@ -350,7 +358,7 @@ void WindowReader::load(std::uint64_t offset) {
 bool FileReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
   const bool is_cached = to.size() >= kLeastMapped && file_.seems_cached(offset, to.size());
   if (is_cached ? for_each_mapped_piece(file_, offset, to.size(), copying_to(to, digest))
-                : to.size() >= kLeastAhead && ahead_.for_each_piece(offset, to.size(), copying_to(to, digest))) {
+                : to.size() >= kLeastAhead && ahead_.read(to, offset, digest)) {
     return true;
   }
   if (digest != nullptr) {
@@ -362,7 +370,7 @@ bool FileReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream*
 bool FileReader::digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest) {
   const bool is_cached = size >= kLeastMapped && file_.seems_cached(offset, size);
   return is_cached ? for_each_mapped_piece(file_, offset, size, adding_to(digest))
-                   : ahead_.for_each_piece(offset, size, adding_to(digest));
+                   : ahead_.digest(offset, size, digest);
 }
 
 std::span<const std::byte> FileReader::view(std::uint64_t offset, std::size_t size) {

@@ -83,16 +83,20 @@ class SequentialReader {
   /// The bytes from @p begin to @p end will be asked for, in ascending order. Starts nothing yet.
   void expect(std::uint64_t begin, std::uint64_t end) noexcept;
 
-  /// Calls @p use(bytes) for one piece after the other. False if that was not expected, or did not work; then what was
-  /// given is worth nothing. For readers.cpp alone.
-  template <class Use>
-  [[nodiscard]] bool for_each_piece(std::uint64_t offset, std::uint64_t size, Use&& use);
+  /// Fills @p to from @p offset, and adds the bytes to @p digest if there is one. False if that was not expected, or
+  /// did not work; then the digest is of no use.
+  [[nodiscard]] bool read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest);
+  /// Adds the bytes to @p digest. False as above.
+  [[nodiscard]] bool digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest);
 
   /// A few bytes that were read ahead, good until the next call. Empty: to be read as usual.
   [[nodiscard]] std::span<const std::byte> view(std::uint64_t offset, std::size_t size);
 
  private:
   class Ahead;
+  /// Calls @p use(bytes) for one piece after the other.
+  template <class Use>
+  bool for_each_piece(std::uint64_t offset, std::uint64_t size, Use&& use);
 
   const PosixFile& file_;
   std::uint64_t begin_ = 0;
