@@ -10,7 +10,6 @@
 ///
 /// What a rank gets depends on the saved lists and the number of ranks alone.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -66,7 +65,10 @@ inline std::vector<ItemRange> even_ranges(const PerRankPieces& pieces, int rank,
   std::uint64_t first = 0;  // the number of the saved list's first item
   for (int saved = 0; saved < pieces.count(); ++saved) {
     const std::uint64_t behind = ends[static_cast<std::size_t>(saved)];
-    const ItemRange range{saved, std::clamp(begin, first, behind) - first, std::clamp(end, first, behind) - first};
+    const auto in_list = [&](std::uint64_t number) {
+      return number <= first ? 0 : (number < behind ? number : behind) - first;
+    };
+    const ItemRange range{saved, in_list(begin), in_list(end)};
     if (range.begin < range.end) {
       ranges.push_back(range);
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "storage/read/stored_checkpoint.hpp"
+
 #include <algorithm>
 
 #include "storage/format/description.hpp"
 #include "storage/format/shared_copies.hpp"
 #include "storage/read/comparison.hpp"
-#include "storage/read/restorer.hpp"
 
 namespace reprieve::storage {
 
