@@ -154,12 +154,26 @@ struct ItemsPacker {
   }
 };
 
-template <Packable T, class Allocator>
-struct Packer<std::vector<T, Allocator>> : ItemsPacker<std::vector<T, Allocator>> {};
-template <Packable T, class Allocator>
-struct Packer<std::deque<T, Allocator>> : ItemsPacker<std::deque<T, Allocator>> {};
-template <Packable T, class Allocator>
-struct Packer<std::list<T, Allocator>> : ItemsPacker<std::list<T, Allocator>> {};
+template <class T, template <class...> class Template>
+inline constexpr bool kIs = false;
+template <class... Ts, template <class...> class Template>
+inline constexpr bool kIs<Template<Ts...>, Template> = true;
+template <class T, template <class...> class... Templates>
+inline constexpr bool kIsOneOf = (kIs<T, Templates> || ...);
+
+template <class T>
+inline constexpr bool kIsItems =
+    kIsOneOf<T, std::vector, std::deque, std::list, std::set, std::multiset, std::unordered_set>;
+template <class T>
+inline constexpr bool kIsMap = kIsOneOf<T, std::map, std::multimap, std::unordered_map>;
+
+template <class T>
+requires(kIsItems<T>&& Packable<typename T::value_type>) struct Packer<T> : ItemsPacker<T> {
+};
+template <class T>
+requires(kIsMap<T>&& Packable<typename T::key_type>&& Packable<typename T::mapped_type>) struct Packer<T>
+    : ItemsPacker<T, std::pair<typename T::key_type, typename T::mapped_type>> {
+};
 
 template <Packable T, std::size_t n>
 struct Packer<std::array<T, n>> {
@@ -175,19 +189,6 @@ struct Packer<std::array<T, n>> {
     }
   }
 };
-
-template <Packable T, class... Rest>
-struct Packer<std::set<T, Rest...>> : ItemsPacker<std::set<T, Rest...>> {};
-template <Packable T, class... Rest>
-struct Packer<std::multiset<T, Rest...>> : ItemsPacker<std::multiset<T, Rest...>> {};
-template <Packable T, class... Rest>
-struct Packer<std::unordered_set<T, Rest...>> : ItemsPacker<std::unordered_set<T, Rest...>> {};
-template <Packable K, Packable V, class... Rest>
-struct Packer<std::map<K, V, Rest...>> : ItemsPacker<std::map<K, V, Rest...>, std::pair<K, V>> {};
-template <Packable K, Packable V, class... Rest>
-struct Packer<std::multimap<K, V, Rest...>> : ItemsPacker<std::multimap<K, V, Rest...>, std::pair<K, V>> {};
-template <Packable K, Packable V, class... Rest>
-struct Packer<std::unordered_map<K, V, Rest...>> : ItemsPacker<std::unordered_map<K, V, Rest...>, std::pair<K, V>> {};
 
 /// The parts of a pair or a tuple.
 template <class Tuple, class... Parts>
@@ -259,41 +260,18 @@ requires(!std::is_array_v<T>) struct Packer<std::unique_ptr<T>> {
 
 /// The standard containers and wrappers that get a Serializer here.
 template <class T>
-struct IsContainer : std::false_type {};
+inline constexpr bool kIsOfStandard =
+    kIsItems<T> || kIsMap<T> || kIsOneOf<T, std::pair, std::tuple, std::optional, std::variant>;
 template <class T, class... Rest>
-struct IsContainer<std::vector<T, Rest...>> : std::bool_constant<!Element<T>> {};
+inline constexpr bool kIsOfStandard<std::vector<T, Rest...>> = !Element<T>;
 template <class T, std::size_t n>
-struct IsContainer<std::array<T, n>> : std::bool_constant<!Element<T>> {};
-template <class... Ts>
-struct IsContainer<std::deque<Ts...>> : std::true_type {};
-template <class... Ts>
-struct IsContainer<std::list<Ts...>> : std::true_type {};
-template <class... Ts>
-struct IsContainer<std::set<Ts...>> : std::true_type {};
-template <class... Ts>
-struct IsContainer<std::multiset<Ts...>> : std::true_type {};
-template <class... Ts>
-struct IsContainer<std::unordered_set<Ts...>> : std::true_type {};
-template <class... Ts>
-struct IsContainer<std::map<Ts...>> : std::true_type {};
-template <class... Ts>
-struct IsContainer<std::multimap<Ts...>> : std::true_type {};
-template <class... Ts>
-struct IsContainer<std::unordered_map<Ts...>> : std::true_type {};
-template <class... Ts>
-struct IsContainer<std::pair<Ts...>> : std::true_type {};
-template <class... Ts>
-struct IsContainer<std::tuple<Ts...>> : std::true_type {};
-template <class... Ts>
-struct IsContainer<std::optional<Ts...>> : std::true_type {};
-template <class... Ts>
-struct IsContainer<std::variant<Ts...>> : std::true_type {};
+inline constexpr bool kIsOfStandard<std::array<T, n>> = !Element<T>;
 template <class T>
-struct IsContainer<std::unique_ptr<T>> : std::bool_constant<!std::is_array_v<T>> {};
+inline constexpr bool kIsOfStandard<std::unique_ptr<T>> = !std::is_array_v<T>;
 
 /// Types with a Serializer that is not made here: of the user's own, and random engines.
 template <class T>
-requires(!Element<T> && !IsContainer<T>::value && Serializable<T>) struct Packer<T> {
+requires(!Element<T> && !kIsOfStandard<T> && Serializable<T>) struct Packer<T> {
   static std::string signature() { return "serialized"; }
   static void pack(Packed& out, const T& value) {
     const std::vector<std::byte> bytes = Serializer<T>::save(value);
@@ -306,7 +284,7 @@ requires(!Element<T> && !IsContainer<T>::value && Serializable<T>) struct Packer
 }  // namespace detail
 
 template <class T>
-requires(detail::IsContainer<T>::value&& detail::Packable<T>) struct Serializer<T> {
+requires(detail::kIsOfStandard<T>&& detail::Packable<T>) struct Serializer<T> {
   static constexpr bool kOfContainers = true;  ///< not the program's own
 
   static std::vector<std::byte> save(const T& value) {
@@ -431,8 +409,7 @@ void call_serialize(A& archive, T& value) {
 
 /// Types with a function `serialize`.
 template <class T>
-requires(!Element<T> && !detail::IsContainer<T>::value &&
-         detail::SerializesItself<T, Archive<true>>) struct Serializer<T> {
+requires(!Element<T> && !detail::kIsOfStandard<T> && detail::SerializesItself<T, Archive<true>>) struct Serializer<T> {
   static std::vector<std::byte> save(const T& value) {
     static_assert(!detail::InheritsSerialize<T, Archive<true>>,
                   "the member serialize is that of a base, and would leave out what this type adds: give it its own");

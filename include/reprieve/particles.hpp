@@ -46,12 +46,35 @@ inline std::pair<std::uint64_t, std::uint64_t> even_part(std::uint64_t count, in
   return {first, first + size + (p < larger ? 1 : 0)};
 }
 
-/// How many of the @p items items that begin with number @p first come before item @p number.
-inline std::uint64_t items_before(std::uint64_t number, std::uint64_t first, std::uint64_t items) {
-  if (number <= first) {
-    return 0;
+/// Items of one saved list, from the first of them to the one past the last.
+struct ItemRange {
+  int saved_rank;
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+/// What @p rank of @p size gets of the lists of all ranks, one after the other, cut into even parts.
+inline std::vector<ItemRange> even_ranges(const PerRankPieces& pieces, int rank, int size,
+                                          std::size_t values_per_item) {
+  std::vector<std::uint64_t> ends;  // of the saved lists, in items of all
+  for (int saved = 0; saved < pieces.count(); ++saved) {
+    ends.push_back((ends.empty() ? 0 : ends.back()) + items_of(pieces, saved, values_per_item));
   }
-  return number - first < items ? number - first : items;
+  const auto [begin, end] = even_part(ends.empty() ? 0 : ends.back(), rank, size);
+  std::vector<ItemRange> ranges;
+  std::uint64_t first = 0;  // the number of the saved list's first item
+  for (int saved = 0; saved < pieces.count(); ++saved) {
+    const std::uint64_t behind = ends[static_cast<std::size_t>(saved)];
+    const auto in_list = [&](std::uint64_t number) {
+      return number <= first ? 0 : (number < behind ? number : behind) - first;
+    };
+    const ItemRange range{saved, in_list(begin), in_list(end)};
+    if (range.begin < range.end) {
+      ranges.push_back(range);
+    }
+    first = behind;
+  }
+  return ranges;
 }
 
 }  // namespace detail
@@ -65,23 +88,11 @@ template <class List>
 Redistribute<List> in_order(std::size_t values_per_item = 1) {
   using T = typename List::value_type;
   return [values_per_item](const PerRankPieces& pieces, int rank, int size, List& list) {
-    std::uint64_t count = 0;
-    for (int saved = 0; saved < pieces.count(); ++saved) {
-      count += detail::items_of(pieces, saved, values_per_item);
-    }
-    const auto [begin, end] = detail::even_part(count, rank, size);
     List mine;
-    std::uint64_t first = 0;  // the number of the saved list's first item
-    for (int saved = 0; saved < pieces.count(); ++saved) {
-      const std::uint64_t items = detail::items_of(pieces, saved, values_per_item);
-      const std::uint64_t from = detail::items_before(begin, first, items);
-      const std::uint64_t to = detail::items_before(end, first, items);
-      if (from < to) {
-        const std::vector<T> values = values_of<T>(pieces, saved);
-        mine.insert(mine.end(), values.begin() + static_cast<std::ptrdiff_t>(from * values_per_item),
-                    values.begin() + static_cast<std::ptrdiff_t>(to * values_per_item));
-      }
-      first += items;
+    for (const auto& [saved, begin, end] : detail::even_ranges(pieces, rank, size, values_per_item)) {
+      const std::vector<T> values = values_of<T>(pieces, saved);
+      mine.insert(mine.end(), values.begin() + static_cast<std::ptrdiff_t>(begin * values_per_item),
+                  values.begin() + static_cast<std::ptrdiff_t>(end * values_per_item));
     }
     list = std::move(mine);
   };

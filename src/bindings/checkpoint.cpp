@@ -14,7 +14,7 @@
 #include "reprieve/memory_space.hpp"
 #include "reprieve/particles.hpp"
 #include "state/staging.hpp"
-#include "storage/format/blocks.hpp"
+#include "state/strided.hpp"
 
 struct reprieve_walk {
   std::vector<std::byte>* saved = nullptr;                      ///< null: the parts are restored
@@ -35,7 +35,7 @@ namespace {
 /// @throws UsageError if there are more than 2^63 bytes
 std::size_t size_bytes(const std::string& name, const Extents& shape, std::size_t element_size) {
   std::uint64_t size = 0;
-  if (!storage::checked_bytes(shape, element_size, size)) {
+  if (!state::checked_bytes(shape, element_size, size)) {
     reject(name, "it is larger than 2^63 bytes: check the shape");
   }
   return static_cast<std::size_t>(size);
@@ -305,40 +305,27 @@ void read_piece(reprieve_pieces& pieces, int saved_rank, void* buffer, std::size
   }
 }
 
-/// Items in the list of @p saved_rank.
-std::uint64_t items_of(const reprieve_pieces& pieces, int saved_rank) {
-  const std::size_t element = pieces.source->type().size_bytes;
-  const Extents shape = pieces.source->shape(saved_rank);
-  if ((shape.size() == 2 ? shape[1] : 1) != pieces.item_bytes / element) {
-    throw MismatchError("the items that rank " + std::to_string(saved_rank) + " saved have another width");
-  }
-  return detail::items_of(*pieces.source, saved_rank, pieces.item_bytes / element);
-}
-
 /// Reads only the saved lists that this rank's part meets.
 void take_even_part(reprieve_pieces& pieces, int rank, int size) {
   if (pieces.list == nullptr) {
     throw UsageError("reprieve_in_order is for values that were registered as resizable");
   }
-  std::uint64_t count = 0;
+  const std::size_t width = pieces.item_bytes / pieces.source->type().size_bytes;
   for (int saved = 0; saved < pieces.source->count(); ++saved) {
-    count += items_of(pieces, saved);
-  }
-  const auto [begin, end] = detail::even_part(count, rank, size);
-  std::span<std::byte> place = pieces.list->prepare(static_cast<std::size_t>(end - begin) * pieces.item_bytes);
-  std::uint64_t first = 0;  // the number of the saved list's first item
-  for (int saved = 0; saved < pieces.source->count(); ++saved) {
-    const std::uint64_t items = items_of(pieces, saved);
-    const std::uint64_t from = std::clamp(begin, first, first + items) - first;
-    const std::uint64_t to = std::clamp(end, first, first + items) - first;
-    if (from < to) {
-      const auto bytes = std::span(piece(pieces, saved))
-                             .subspan(static_cast<std::size_t>(from) * pieces.item_bytes,
-                                      static_cast<std::size_t>(to - from) * pieces.item_bytes);
-      put(bytes, place.data());
-      place = place.subspan(bytes.size());
+    const Extents shape = pieces.source->shape(saved);
+    if ((shape.size() == 2 ? shape[1] : 1) != width) {
+      throw MismatchError("the items that rank " + std::to_string(saved) + " saved have another width");
     }
-    first += items;
+  }
+  const auto ranges = detail::even_ranges(*pieces.source, rank, size, width);
+  const std::uint64_t items = state::sum_of(ranges, [](const auto& range) { return range.end - range.begin; });
+  std::span<std::byte> place = pieces.list->prepare(static_cast<std::size_t>(items) * pieces.item_bytes);
+  for (const auto& [saved, begin, end] : ranges) {
+    const auto bytes = std::span(piece(pieces, saved))
+                           .subspan(static_cast<std::size_t>(begin) * pieces.item_bytes,
+                                    static_cast<std::size_t>(end - begin) * pieces.item_bytes);
+    put(bytes, place.data());
+    place = place.subspan(bytes.size());
   }
   pieces.list->commit();
 }
@@ -363,6 +350,11 @@ Checkpoint::RedistributeAny redistribution(const std::string& name, reprieve_red
 
 // Distributed variables, and checkpoints that are being restored.
 
+/// An array without boxes, of which `name` is the variable.
+reprieve_boxes no_boxes(const std::string& name, int type, int dimensions, const std::int64_t* global_shape) {
+  return {name, {element_type(type), extents(name, "global shape", dimensions, global_shape), {}}};
+}
+
 void add_box(reprieve_boxes& boxes, void* data, const std::int64_t* offset, const std::int64_t* extent,
              const std::ptrdiff_t* strides_bytes) {
   const auto dimensions = static_cast<int>(boxes.array.global_shape.size());
@@ -370,28 +362,7 @@ void add_box(reprieve_boxes& boxes, void* data, const std::int64_t* offset, cons
                                extents(boxes.name, "extent", dimensions, extent), strides(dimensions, strides_bytes)});
 }
 
-void add_boxes(Checkpoint& state, const std::string& name, int type, int dimensions, const std::int64_t* global_shape,
-               reprieve_describe_fn describe, void* user) {
-  if (describe == nullptr) {
-    throw UsageError("variable '" + name + "': the describe function is NULL");
-  }
-  const DistributedArray empty{element_type(type), extents(name, "global shape", dimensions, global_shape), {}};
-  state.add_distributed(name, [name, empty, describe, user] {
-    reprieve_boxes boxes{name, empty};
-    check_callback("the describe function of variable '" + name + "'", [&] { return describe(&boxes, user); });
-    return boxes.array;
-  });
-}
-
 const StoredState& source_of(const reprieve_stored_state* stored) { return *checked(stored, "stored state").source; }
-
-DistributedArray one_box(const std::string& name, int type, void* data, int dimensions,
-                         const std::int64_t* global_shape, MemoryBox box) {
-  box.data = static_cast<std::byte*>(data);
-  DistributedArray array{element_type(type), extents(name, "global shape", dimensions, global_shape), {}};
-  array.boxes.push_back(std::move(box));
-  return array;
-}
 
 // Memory spaces of a C program.
 
@@ -447,14 +418,6 @@ class SpaceOfC final : public MemorySpace {
   std::string name_;
   SpaceCalls calls_;
 };
-
-void add_space(const std::string& name, const SpaceCalls& calls) {
-  if (calls.owner_of == nullptr || calls.settle == nullptr || calls.copy_out == nullptr || calls.copy_in == nullptr ||
-      calls.wait == nullptr) {
-    throw UsageError("the memory space '" + name + "': a function is NULL");
-  }
-  add_memory_space(std::make_shared<SpaceOfC>(name, calls));
-}
 
 }  // namespace
 }  // namespace reprieve::bindings
@@ -548,7 +511,14 @@ int reprieve_boxes_add(reprieve_boxes* boxes, void* data, const int64_t* offset,
 int reprieve_add_distributed_boxes(reprieve_checkpoint* checkpoint, const char* name, int type, int dimensions,
                                    const int64_t* global_shape, reprieve_describe_fn describe, void* user) {
   return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
-    add_boxes(state, key, type, dimensions, global_shape, describe, user);
+    if (describe == nullptr) {
+      reject(key, "the describe function is NULL");
+    }
+    state.add_distributed(key, [empty = no_boxes(key, type, dimensions, global_shape), describe, user] {
+      reprieve_boxes boxes(empty);
+      check_callback("the describe function of variable '" + boxes.name + "'", [&] { return describe(&boxes, user); });
+      return boxes.array;
+    });
   });
 }
 
@@ -740,17 +710,22 @@ int reprieve_stored_read_distributed(const reprieve_stored_state* stored, const 
                                      const int64_t* extent, const ptrdiff_t* strides_bytes) {
   return guarded([&] {
     const std::string key = checked_text(name, "name");
-    source_of(stored).read_distributed(
-        key, one_box(key, type, data, dimensions, global_shape,
-                     {nullptr, extents(key, "offset", dimensions, offset), extents(key, "extent", dimensions, extent),
-                      strides(dimensions, strides_bytes)}));
+    reprieve_boxes part = no_boxes(key, type, dimensions, global_shape);
+    add_box(part, data, offset, extent, strides_bytes);
+    source_of(stored).read_distributed(key, part.array);
   });
 }
 
 int reprieve_add_memory_space(const char* name, reprieve_owner_fn owner_of, reprieve_device_fn settle,
                               reprieve_copy_fn copy_out, reprieve_copy_fn copy_in, reprieve_device_fn wait,
                               void* user) {
-  return guarded([&] { add_space(checked_text(name, "name"), {owner_of, settle, copy_out, copy_in, wait, user}); });
+  return guarded([&] {
+    const std::string key = checked_text(name, "name");
+    if (owner_of == nullptr || settle == nullptr || copy_out == nullptr || copy_in == nullptr || wait == nullptr) {
+      throw UsageError("the memory space '" + key + "': a function is NULL");
+    }
+    add_memory_space(std::make_shared<SpaceOfC>(key, SpaceCalls{owner_of, settle, copy_out, copy_in, wait, user}));
+  });
 }
 
 int reprieve_set_memory_space(reprieve_checkpoint* checkpoint, const char* name, const char* space, void* stream) {

@@ -43,7 +43,7 @@ void replace(Settings& settings, Settings read) {
 
 void set_one(Settings& settings, const std::string& key, const std::string& text) {
   const auto table = all_settings();
-  const auto row = std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.key == key; });
+  const auto row = std::ranges::find_if(table, [&](const auto& each) { return each.key == key; });
   core::Problems problems;
   if (const FormerSetting* const former = former_setting(key)) {
     problems.add(key, std::string(former->fate));

@@ -226,7 +226,7 @@ class LocalRestore {
         const storage::ChunkedSplit split = storage::FileIndex::blocks_of(*variable, row);
         for (std::uint64_t i = 0; i < split.count(); ++i) {
           const std::size_t block = storage::bytes_of(split.block(i), variable->type.size_bytes);
-          opened.source.read(*variable, row, i, bytes.first(block), nullptr);
+          opened.source.for_each_piece(*variable, row, i, block, storage::copying_to(bytes.first(block), nullptr));
           bytes = bytes.subspan(block);
         }
       }

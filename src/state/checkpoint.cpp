@@ -287,9 +287,8 @@ void Checkpoint::Registry::migrate(const StoredState& stored) const {
 }
 
 bool Checkpoint::Registry::may_drop(const std::string& name) const {
-  return std::any_of(dropped.begin(), dropped.end(), [&name](const std::string& allowed) {
-    return name == allowed || name.starts_with(allowed + "/");
-  });
+  return std::ranges::any_of(
+      dropped, [&name](const std::string& allowed) { return name == allowed || name.starts_with(allowed + "/"); });
 }
 
 std::size_t Checkpoint::size() const noexcept { return registry_->variables.size(); }

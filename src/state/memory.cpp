@@ -4,7 +4,6 @@
 #include "reprieve/memory.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "core/log.hpp"
 #include "core/memory.hpp"
@@ -175,15 +174,9 @@ void check_global_shape(const std::string& name, const DistributedArray& array) 
   if (array.type.size_bytes == 0) {
     reject(name, "the element type has the size 0");
   }
-  if (std::find(array.global_shape.begin(), array.global_shape.end(), 0U) != array.global_shape.end()) {
-    return;
-  }
-  std::uint64_t limit = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) / array.type.size_bytes;
-  for (const std::uint64_t length : array.global_shape) {
-    if (length > limit) {
-      reject(name, "the global shape " + core::list_text(array.global_shape) + " is larger than 2^63 bytes");
-    }
-    limit /= length;
+  std::uint64_t bytes = 0;
+  if (!checked_bytes(array.global_shape, array.type.size_bytes, bytes)) {
+    reject(name, "the global shape " + core::list_text(array.global_shape) + " is larger than 2^63 bytes");
   }
 }
 
@@ -212,7 +205,7 @@ void check_box(const std::string& name, const DistributedArray& array, const Mem
                        core::list_text(box.offset), core::list_text(box.extent), core::list_text(array.global_shape)));
   }
   check_strides(name, box, array.type.size_bytes);
-  if (std::find(box.extent.begin(), box.extent.end(), 0U) != box.extent.end()) {
+  if (std::ranges::find(box.extent, 0U) != box.extent.end()) {
     return;  // Holds nothing, so it does not matter where: uneven splits put such boxes past the end.
   }
   for (std::size_t d = 0; d < dimensions; ++d) {

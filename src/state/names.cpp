@@ -27,7 +27,7 @@ bool is_control(char c) {
 /// The name as it can be shown in a message: control characters as `?`, long names cut.
 std::string printable(std::string_view name) {
   std::string shown(name.substr(0, kMaxNameBytes));
-  std::replace_if(shown.begin(), shown.end(), is_control, '?');
+  std::ranges::replace_if(shown, is_control, '?');
   return "'" + shown + (name.size() > kMaxNameBytes ? "...'" : "'");
 }
 
@@ -95,7 +95,7 @@ class ListCheck {
         run(member.members, member.type.size_bytes, level + 1);
       }
     }
-    std::sort(places.begin(), places.end());
+    std::ranges::sort(places);
     for (std::size_t i = 1; i < places.size(); ++i) {
       if (places[i].first < places[i - 1].second) {
         throw UsageError("two members share the byte " + std::to_string(places[i].first));
@@ -142,7 +142,7 @@ void check_name(const std::string& name) {
     throw UsageError(fmt::format("variable name {} is {} bytes long; at most {} are allowed", printable(name),
                                  name.size(), kMaxNameBytes));
   }
-  if (std::any_of(name.begin(), name.end(), is_control)) {
+  if (std::ranges::any_of(name, is_control)) {
     throw UsageError("variable name " + printable(name) + " holds a control character");
   }
   std::string_view rest = name;
@@ -204,24 +204,18 @@ std::string to_string(const Member& member) {
 namespace reprieve {
 
 std::string to_string(ElementType type) {
-  const std::string bits = std::to_string(std::uint64_t{type.size_bytes} * 8);
-  switch (type.element_class) {
-    case ElementClass::boolean:
-      return type.size_bytes == 1 ? "bool" : "bool" + bits;
-    case ElementClass::signed_integer:
-      return "int" + bits;
-    case ElementClass::unsigned_integer:
-      return "uint" + bits;
-    case ElementClass::floating:
-      return "float" + bits;
-    case ElementClass::complex:
-      return "complex" + bits;
-    case ElementClass::opaque:
-      return type.size_bytes == 1 ? "opaque" : "opaque" + bits;
-    case ElementClass::text:
-      return type.size_bytes == 1 ? "text" : "text[" + std::to_string(type.size_bytes) + "]";
+  static constexpr const char* kNames[] = {"bool", "int", "uint", "float", "complex", "opaque", "text"};
+  const auto number = static_cast<std::size_t>(type.element_class);
+  if (number >= std::size(kNames)) {
+    return "unknown";
   }
-  return "unknown";
+  const bool is_number =
+      type.element_class >= ElementClass::signed_integer && type.element_class <= ElementClass::complex;
+  if (type.size_bytes == 1 && !is_number) {
+    return kNames[number];
+  }
+  return type.element_class == ElementClass::text ? "text[" + std::to_string(type.size_bytes) + "]"
+                                                  : kNames[number] + std::to_string(std::uint64_t{type.size_bytes} * 8);
 }
 
 }  // namespace reprieve

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 #include "core/memory.hpp"
@@ -16,6 +17,21 @@ namespace reprieve::state {
 
 std::uint64_t volume(std::span<const std::uint64_t> extent) {
   return std::accumulate(extent.begin(), extent.end(), std::uint64_t{1}, std::multiplies<>());
+}
+
+bool checked_bytes(std::span<const std::uint64_t> extent, std::uint64_t element_size, std::uint64_t& bytes) {
+  bytes = 0;
+  if (std::ranges::find(extent, 0U) != extent.end()) {
+    return true;
+  }
+  std::uint64_t product = element_size;
+  for (const std::uint64_t length : extent) {
+    if (__builtin_mul_overflow(product, length, &product)) {
+      return false;
+    }
+  }
+  bytes = product;
+  return product <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 }
 
 Strides dense_strides(const Extents& extent, std::size_t element_size) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,20 @@ using Strides = std::vector<std::ptrdiff_t>;
 
 /// Number of elements; 1 for a scalar.
 [[nodiscard]] std::uint64_t volume(std::span<const std::uint64_t> extent);
+
+/// Product of the extents and @p element_size. False if it does not fit into a signed 64-bit file offset.
+[[nodiscard]] bool checked_bytes(std::span<const std::uint64_t> extent, std::uint64_t element_size,
+                                 std::uint64_t& bytes);
+
+/// The sum of what @p number_of says of each item.
+template <class Items, class NumberOf>
+[[nodiscard]] std::uint64_t sum_of(const Items& items, const NumberOf& number_of) {
+  std::uint64_t sum = 0;
+  for (const auto& item : items) {
+    sum += std::invoke(number_of, item);
+  }
+  return sum;
+}
 
 /// The strides of elements that lie side by side in C order.
 [[nodiscard]] Strides dense_strides(const Extents& extent, std::size_t element_size);

@@ -51,7 +51,7 @@ TEST_P(PartFileTest, HoldsWhatWasWritten) {
   ASSERT_EQ(part.data_bytes(), kData.size());
   EXPECT_TRUE(std::ranges::equal(part.data().bytes(), std::as_bytes(std::span(kData))));
   std::string some(3, ' ');
-  part.read(4, std::as_writable_bytes(std::span(some)), nullptr);
+  part.for_each_piece(4, some.size(), copying_to(std::as_writable_bytes(std::span(some)), nullptr));
   EXPECT_EQ(some, "456");
 }
 

@@ -18,7 +18,6 @@
 
 #include "core/threads.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/bytes/mapped_piece.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/bytes/readers.hpp"
 #include "storage/format/blocks.hpp"
@@ -305,13 +304,13 @@ TEST_F(DigestedReads, MappedOnesBringTheSameToAnyPlace) {
       std::vector<std::byte> memory(expected.size() + 64, std::byte{0x55});
       const auto place = std::span(memory).subspan(after, expected.size());
       Xxh3Stream digest;
-      ASSERT_TRUE(read_mapped(file, place, offset, &digest));
+      ASSERT_TRUE(for_each_mapped_piece(file, offset, place.size(), copying_to(place, &digest)));
       EXPECT_TRUE(std::ranges::equal(place, expected));
       EXPECT_EQ(digest.digest(), xxh3(expected));
       EXPECT_TRUE(
           std::ranges::all_of(std::span(memory).first(after), [](std::byte b) { return b == std::byte{0x55}; }));
       EXPECT_EQ(memory[after + expected.size()], std::byte{0x55});
-      ASSERT_TRUE(read_mapped(file, place, 0, nullptr));
+      ASSERT_TRUE(for_each_mapped_piece(file, 0, place.size(), copying_to(place, nullptr)));
       EXPECT_TRUE(std::ranges::equal(place, std::span(content).first(expected.size())));
     }
   }
@@ -321,8 +320,8 @@ TEST_F(DigestedReads, MappedOnesBehindTheEndOfTheFileAreLeftToTheCaller) {
   const PosixFile file = PosixFile::open_to_read(path);
   std::vector<std::byte> more(kLarge);
   Xxh3Stream digest;
-  EXPECT_FALSE(read_mapped(file, more, 2 * kLarge - 5000, &digest));
-  EXPECT_FALSE(read_mapped(file, more, 4 * kLarge, nullptr));
+  EXPECT_FALSE(for_each_mapped_piece(file, 2 * kLarge - 5000, more.size(), copying_to(more, &digest)));
+  EXPECT_FALSE(for_each_mapped_piece(file, 4 * kLarge, more.size(), copying_to(more, nullptr)));
   EXPECT_THROW(static_cast<void>(FileReader(file).read(more, kLarge + 1, nullptr) ||
                                  (file.read_and_digest(more, kLarge + 1, nullptr), true)),
                CorruptError);

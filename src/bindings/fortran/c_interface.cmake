@@ -7,10 +7,13 @@
 cmake_minimum_required(VERSION 3.25)
 
 # What becomes a procedure of a type of Fortran that does nothing but hand its arguments to C. Of those with a number there
-# is one for each kind of it, with _i4, _i8, _r4 or _r8 behind its name.
+# is one for each kind of it, with _i4, _i8, _r4 or _r8 behind its name. A function that C calls is a procedure of the
+# program: it is kept in the callbacks, and C gets the procedure of module reprieve_callbacks that calls it.
 set(calls
   allow_missing allow_shared allow_dropped add_former_name set_memory_space
   add_constant add_constant_integer add_constant_real add_constant_file
+  add_replicated_custom add_per_rank_custom when_values_restored on_migration
+  config_set_save_fn config_set_step_fn config_set_watcher_fn
   config_load_file config_load_json config_set config_apply_environment config_set_exit
   handler_finish step_begin step_end save_if_preempted scope_end fail begin_phase request_checkpoint
   restored_from already_finished last_save manager_restore_latest manager_latest
@@ -70,11 +73,34 @@ function(add_call name arguments)
     set(dummies self)
     set(declarations "    class(reprieve_${class}), intent(inout) :: self\n")
     set(actuals "self%handle")
+    set(kept "")
     foreach(argument IN LISTS arguments)
       string(REGEX MATCH "^(.*) ([a-z_]+)$" argument "${argument}")
       set(type "${CMAKE_MATCH_1}")
       set(dummy ${CMAKE_MATCH_2})
-      if(type STREQUAL "const char*")
+      set(attribute ", intent(in)")
+      if(dummy STREQUAL "user")
+        string(APPEND actuals ", &\n        c_loc(calls)")
+        continue()
+      elseif(type MATCHES "_fn$")
+        set(member ${dummy})  # of the callbacks
+        if(type STREQUAL "reprieve_save_files_fn")
+          set(member save_files)
+        elseif(type STREQUAL "reprieve_watcher_fn")
+          set(member watch)
+          set(dummy watch)
+        endif()
+        set(kind "procedure(reprieve_${member})")
+        set(attribute "")
+        set(keep "calls%${member} => ${dummy}")
+        set(actual "c_funloc(call_${member})")
+        if(class STREQUAL "config" OR dummy STREQUAL "redistribute")
+          set(attribute ", optional")
+          set(keep "if (present(${dummy})) ${keep}")
+          set(actual "merge(${actual}, c_null_funptr, present(${dummy}))")
+        endif()
+        string(APPEND kept "    ${keep}\n")
+      elseif(type STREQUAL "const char*")
         set(kind "character(*)")
         set(actual "c_text(${dummy})")
       elseif(type STREQUAL "int")
@@ -93,11 +119,13 @@ function(add_call name arguments)
         set(actual "int(${dummy}, c_int64_t)")
       endif()
       string(APPEND dummies ", ${dummy}")
-      string(APPEND actuals ", ${actual}")
-      string(APPEND declarations "    ${kind}, intent(in) :: ${dummy}\n")
+      string(APPEND actuals ", &\n        ${actual}")
+      string(APPEND declarations "    ${kind}${attribute} :: ${dummy}\n")
     endforeach()
     string(APPEND declarations "    integer, intent(out), optional :: ierr\n")
-    if(class MATCHES "checkpoint|config")  # these are made when they are first used
+    if(kept)
+      string(APPEND declarations "    type(callbacks), pointer :: calls\n    calls => new_calls(self)\n${kept}")
+    elseif(class MATCHES "checkpoint|config")  # these are made when they are first used
       string(APPEND declarations "    call create(self)\n")
     endif()
     string(APPEND ${class}_calls "  subroutine ${procedure}(${dummies}, ierr)\n${declarations}"

@@ -11,9 +11,9 @@ module reprieve_callbacks
   public :: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_stored_state, reprieve_in_order
   public :: reprieve_redistribute, reprieve_find, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, reprieve_prepare
   public :: reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, reprieve_abort
-  public :: callbacks, callback_list, new_callbacks, free_callbacks, hold, release, redistribute_address
+  public :: callbacks, callback_list, new_callbacks, free_callbacks, hold, release
   public :: call_find, call_describe, call_memory, call_save, call_load, call_prepare, call_migrate, call_save_files
-  public :: call_step, call_watch
+  public :: call_step, call_watch, call_redistribute
 
   !> What a per-rank variable was on each of the ranks that saved it.
   type :: reprieve_pieces
@@ -201,12 +201,6 @@ contains
     end if
     list => null()
   end subroutine
-
-  type(c_funptr) function redistribute_address(calls)
-    type(callbacks), intent(in) :: calls
-    redistribute_address = c_null_funptr
-    if (associated(calls%redistribute)) redistribute_address = c_funloc(call_redistribute)
-  end function
 
   ! -----------------------------------------------------------------------------------------------------------------
   ! What the procedures get.

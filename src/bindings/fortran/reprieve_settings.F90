@@ -24,8 +24,12 @@ module reprieve_settings
     procedure :: read_environment => config_read_environment
     procedure :: set_exit => config_set_exit  !< set_exit(way): reprieve_exit_leave, reprieve_exit_return, ...
     procedure :: set_exit_fn => config_set_exit_fn
+    !> set_save_fn(save): the program's own part of a save, called on every rank before the commit.
     procedure :: set_save_fn => config_set_save_fn
+    !> set_step_fn(step): the program's own count of steps: it names the checkpoints, and `termination.save_every_steps`
+    !> counts in it.
     procedure :: set_step_fn => config_set_step_fn
+    !> set_watcher_fn(watch): asked every `termination.poll_interval_s` whether the job is about to end.
     procedure :: set_watcher_fn => config_set_watcher_fn
     procedure :: set_abort_fn => config_set_abort_fn
     procedure :: json => config_json
@@ -71,42 +75,6 @@ contains
     calls => new_calls(self)
     if (present(leave)) calls%leave => leave
     call reprieve_finish(c_fortran_config_set_exit_fn(self%handle, merge(c_loc(calls), c_null_ptr, present(leave))), ierr)
-  end subroutine
-
-  !> The program's own part of a save, called on every rank before the commit.
-  subroutine config_set_save_fn(self, save, ierr)
-    class(reprieve_config), intent(inout) :: self
-    procedure(reprieve_save_files), optional :: save
-    integer, intent(out), optional :: ierr
-    type(callbacks), pointer :: calls
-    calls => new_calls(self)
-    if (present(save)) calls%save_files => save
-    call reprieve_finish(c_config_set_save_fn(self%handle, merge(c_funloc(call_save_files), c_null_funptr, present(save)), &
-                                              c_loc(calls)), ierr)
-  end subroutine
-
-  !> The program's own count of steps: it names the checkpoints, and `termination.save_every_steps` counts in it.
-  subroutine config_set_step_fn(self, step, ierr)
-    class(reprieve_config), intent(inout) :: self
-    procedure(reprieve_step), optional :: step
-    integer, intent(out), optional :: ierr
-    type(callbacks), pointer :: calls
-    calls => new_calls(self)
-    if (present(step)) calls%step => step
-    call reprieve_finish(c_config_set_step_fn(self%handle, merge(c_funloc(call_step), c_null_funptr, present(step)), &
-                                              c_loc(calls)), ierr)
-  end subroutine
-
-  !> Asked every `termination.poll_interval_s` whether the job is about to end.
-  subroutine config_set_watcher_fn(self, watch, ierr)
-    class(reprieve_config), intent(inout) :: self
-    procedure(reprieve_watch), optional :: watch
-    integer, intent(out), optional :: ierr
-    type(callbacks), pointer :: calls
-    calls => new_calls(self)
-    if (present(watch)) calls%watch => watch
-    call reprieve_finish(c_config_set_watcher_fn(self%handle, merge(c_funloc(call_watch), c_null_funptr, present(watch)), &
-                                                 c_loc(calls)), ierr)
   end subroutine
 
   !> Called on a rank that failed, if its error never reaches the others: they are stuck in a collective call of the

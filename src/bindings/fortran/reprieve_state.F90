@@ -106,7 +106,8 @@ contains
     status = check_array(self%handle, name, value)
     if (status == reprieve_ok) then
       status = c_add_per_rank(self%handle, c_text(name), value%type, value%data, value%dimensions, value%shape, &
-                              value%strides, redistribute_address(calls), c_loc(calls))
+                              value%strides, merge(c_funloc(call_redistribute), c_null_funptr, present(redistribute)), &
+                              c_loc(calls))
     end if
     call reprieve_finish(status, ierr)
   end subroutine
@@ -248,7 +249,7 @@ contains
     call memory(list, -1_int64)
     if (refused(self, name, list, ierr)) return
     call reprieve_finish(c_add_per_rank_resizable(self%handle, c_text(name), list%type, list%item_elements, &
-        c_funloc(call_memory), redistribute_address(calls), c_loc(calls)), ierr)
+        c_funloc(call_memory), merge(c_funloc(call_redistribute), c_null_funptr, present(redistribute)), c_loc(calls)), ierr)
   end subroutine
 
   !> Whether the memory procedure did not say where the list is.
@@ -264,36 +265,6 @@ contains
     if (list%was_set) problem = reprieve_error_message()
     call reprieve_finish(c_registration_error(self%handle, c_text("variable '"//trim(name)//"': "//problem)), ierr)
   end function
-
-  subroutine add_replicated_custom(self, name, save, load, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name
-    procedure(reprieve_save) :: save
-    procedure(reprieve_load) :: load
-    integer, intent(out), optional :: ierr
-    type(callbacks), pointer :: calls
-    calls => new_calls(self)
-    calls%save => save
-    calls%load => load
-    call reprieve_finish(c_add_replicated_custom(self%handle, c_text(name), c_funloc(call_save), &
-                                                 c_funloc(call_load), c_loc(calls)), ierr)
-  end subroutine
-
-  subroutine add_per_rank_custom(self, name, save, load, redistribute, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name
-    procedure(reprieve_save) :: save
-    procedure(reprieve_load) :: load
-    procedure(reprieve_redistribute), optional :: redistribute
-    integer, intent(out), optional :: ierr
-    type(callbacks), pointer :: calls
-    calls => new_calls(self)
-    calls%save => save
-    calls%load => load
-    if (present(redistribute)) calls%redistribute => redistribute
-    call reprieve_finish(c_add_per_rank_custom(self%handle, c_text(name), c_funloc(call_save), &
-        c_funloc(call_load), redistribute_address(calls), c_loc(calls)), ierr)
-  end subroutine
 
   !> Takes over all variables of `part`, as `<name>/<name in the part>`; it is empty afterwards.
   subroutine add_component(self, name, part, ierr)
@@ -314,16 +285,6 @@ contains
       part%owned => null()
     end if
     call reprieve_finish(c_add_component(self%handle, c_text(name), part%handle), ierr)
-  end subroutine
-
-  subroutine when_values_restored(self, prepare, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    procedure(reprieve_prepare) :: prepare
-    integer, intent(out), optional :: ierr
-    type(callbacks), pointer :: calls
-    calls => new_calls(self)
-    calls%prepare => prepare
-    call reprieve_finish(c_when_values_restored(self%handle, c_funloc(call_prepare), c_loc(calls)), ierr)
   end subroutine
 
   !> What a registered variable means, for those who read the file with h5py or xarray: its units, a description, the names of
@@ -368,16 +329,6 @@ contains
       letters(i) = text(i:i)
     end do
   end function
-
-  subroutine on_migration(self, migrate, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    procedure(reprieve_migrate) :: migrate
-    integer, intent(out), optional :: ierr
-    type(callbacks), pointer :: calls
-    calls => new_calls(self)
-    calls%migrate => migrate
-    call reprieve_finish(c_on_migration(self%handle, c_funloc(call_migrate), c_loc(calls)), ierr)
-  end subroutine
 
   !> Frees it. An error while a handler or a manager uses it.
   subroutine checkpoint_destroy(self, ierr)

@@ -72,4 +72,17 @@ inline void copy_and_digest(std::span<const std::byte> from, std::span<std::byte
   }
 }
 
+/// A function that takes one piece after the other: the next bytes of @p to, which are added to @p digest if there is
+/// one.
+inline auto copying_to(std::span<std::byte> to, Xxh3Stream* digest) noexcept {
+  return [to, digest](std::span<const std::byte> piece) mutable {
+    copy_and_digest(piece, to.first(piece.size()), digest);
+    to = to.subspan(piece.size());
+  };
+}
+/// The same without a copy.
+inline auto adding_to(Xxh3Stream& digest) noexcept {
+  return [&digest](std::span<const std::byte> piece) { digest.update(piece); };
+}
+
 }  // namespace reprieve::storage

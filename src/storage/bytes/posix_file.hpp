@@ -118,8 +118,6 @@ class PosixFile {
   core::Descriptor descriptor_;
 };
 
-// How far a long transfer is, for those who wait for it.
-
 /// Logs the progress of a transfer of this process: after ten seconds, and then every ten seconds. Ranks that log only
 /// warnings do not show it.
 class ProgressLogger {

@@ -2,7 +2,6 @@
 #include "storage/format/blocks.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace reprieve::storage {
@@ -21,21 +20,6 @@ std::optional<std::uint64_t> dense_position(std::span<const std::uint64_t> shape
     stride *= shape[d];
   }
   return position;
-}
-
-bool checked_bytes(std::span<const std::uint64_t> extent, std::uint64_t element_size, std::uint64_t& bytes) {
-  bytes = 0;
-  if (std::find(extent.begin(), extent.end(), 0U) != extent.end()) {
-    return true;
-  }
-  std::uint64_t product = element_size;
-  for (const std::uint64_t length : extent) {
-    if (__builtin_mul_overflow(product, length, &product)) {
-      return false;
-    }
-  }
-  bytes = product;
-  return product <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 }
 
 std::string text_of(const Box& box) {

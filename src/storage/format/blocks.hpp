@@ -18,8 +18,6 @@
 
 namespace reprieve::storage {
 
-// Boxes whose elements lie side by side in an array. Pure.
-
 /// How far behind the first byte of an array in C order those of a box begin, if they lie side by side there. Takes no
 /// memory.
 [[nodiscard]] std::optional<std::uint64_t> dense_position(std::span<const std::uint64_t> shape,
@@ -27,10 +25,12 @@ namespace reprieve::storage {
                                                           std::span<const std::uint64_t> extent,
                                                           std::size_t element_size);
 
+using state::checked_bytes;
 using state::copy_box;
 using state::dense_strides;
 using state::is_dense;
 using state::Strides;
+using state::sum_of;
 using state::volume;
 using state::zero_box;
 
@@ -86,10 +86,6 @@ template <class Byte>
   return static_cast<std::size_t>(volume(box.extent)) * element_size;
 }
 
-/// Product of the extents and @p element_size. False if it does not fit into a signed 64-bit file offset.
-[[nodiscard]] bool checked_bytes(std::span<const std::uint64_t> extent, std::uint64_t element_size,
-                                 std::uint64_t& bytes);
-
 /// "[0:512, 0:64]"; "[]" for a scalar.
 [[nodiscard]] std::string text_of(const Box& box);
 
@@ -136,10 +132,8 @@ void for_each_run(const Box& box, const Extents& shape,
 /// for chunkings the cost is about n log n.
 [[nodiscard]] std::vector<std::size_t> find_overlap(const std::vector<Box>& boxes);
 
-// Finds the boxes of an array that meet another one. Pure.
-
-/// Boxes sorted by their begin in one dimension, the one with the most different begins. A search checks only those
-/// that begin early enough there, and end late enough.
+/// Finds the boxes of an array that meet another one. They are sorted by their begin in one dimension, the one with the
+/// most different begins. A search checks only those that begin early enough there, and end late enough.
 class BoxSearch {
  public:
   explicit BoxSearch(std::vector<Box> boxes);

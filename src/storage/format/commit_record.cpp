@@ -62,7 +62,7 @@ bool tables_too_large(const CommitRecord& commit_record) {
 }
 
 void check_place(const PosixFile& file, const CommitRecord& commit_record, const Region& region, const char* what) {
-  if (region.offset > commit_record.file_size || region.size > commit_record.file_size - region.offset) {
+  if (!region.lies_before(commit_record.file_size)) {
     throw CorruptError(file.path().string() + ": its " + what + " would lie outside of the file");
   }
 }
@@ -161,7 +161,7 @@ struct stat void_commit_record(const PosixFile& file) {
   if (is_void(commit_record)) {
     return file.status();
   }
-  std::fill(commit_record.begin(), commit_record.end(), std::byte{0});
+  std::ranges::fill(commit_record, std::byte{0});
   file.write_all(commit_record, 0);
   const struct stat status = file.status();
   file.sync();
@@ -238,14 +238,8 @@ std::vector<Region> structure_regions(const FileIndex& index, const Region& chec
 
 std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, const Region& checksums) {
   Xxh3Stream digest;
-  Bytes buffer;
-  for (const Region& gap : structure_regions(index, checksums)) {
-    for (std::uint64_t done = 0; done < gap.size; done += buffer.size()) {
-      buffer.resize(static_cast<std::size_t>(std::min(gap.size - done, kMaxBlockBytes)));
-      file.read_all(buffer, gap.offset + done);
-      digest.update(buffer);
-    }
-  }
+  for_each_piece(file, structure_regions(index, checksums),
+                 [&](const Bytes& piece, std::uint64_t /*offset*/) { digest.update(piece); });
   return digest.digest();
 }
 
@@ -336,10 +330,10 @@ void StructureImage::put_into(const PosixFile& file) const {
 std::span<const std::byte> StructureImage::part(const Region& region) const {
   std::size_t before = 0;
   for (const Region& kept : regions) {
-    if (region.offset >= kept.offset && region.offset - kept.offset <= kept.size &&
-        region.size <= kept.size - (region.offset - kept.offset)) {
-      return std::span(content).subspan(before + static_cast<std::size_t>(region.offset - kept.offset),
-                                        static_cast<std::size_t>(region.size));
+    const Region within{region.offset - kept.offset, region.size};
+    if (region.offset >= kept.offset && within.lies_before(kept.size)) {
+      return std::span(content).subspan(before + static_cast<std::size_t>(within.offset),
+                                        static_cast<std::size_t>(within.size));
     }
     before += static_cast<std::size_t>(kept.size);
   }
@@ -354,11 +348,10 @@ FileIndex StructureImage::index(const std::string& file_name) const {
                      file_name);
 }
 
-void complete_file(const PosixFile& file, CommitRecord commit_record, std::span<const std::uint64_t> checksums) {
+void write_checksums(const PosixFile& file, CommitRecord& commit_record, std::span<const std::uint64_t> checksums) {
   const auto bytes = std::as_bytes(checksums);
   file.write_all(bytes, commit_record.checksums.region.offset);
   commit_record.checksums.digest = xxh3(bytes);
-  write_commit_record(file, commit_record);
 }
 
 }  // namespace reprieve::storage

@@ -6,6 +6,7 @@
 /// written last, so that it is also the mark of a complete file, and it guards every byte outside of the variables'
 /// data.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -57,6 +58,19 @@ struct stat void_commit_record(const PosixFile& file);
 /// more
 void check_not_retired(const PosixFile& file, const Bytes& commit_record_at_begin);
 
+/// Calls @p use(bytes, offset) for one piece after the other of what a file has in these regions.
+template <class Use>
+void for_each_piece(const PosixFile& file, const std::vector<Region>& regions, Use&& use) {
+  Bytes buffer;
+  for (const Region& region : regions) {
+    for (std::uint64_t done = 0; done < region.size; done += buffer.size()) {
+      buffer.resize(static_cast<std::size_t>(std::min(region.size - done, kMaxBlockBytes)));
+      file.read_all(buffer, region.offset + done);
+      use(buffer, region.offset + done);
+    }
+  }
+}
+
 /// Where the bytes lie that `CommitRecord::structure_digest` guards.
 [[nodiscard]] std::vector<Region> structure_regions(const FileIndex& index, const Region& checksums);
 
@@ -81,9 +95,8 @@ void read_tables(const PosixFile& file, const CommitRecord& commit_record, std::
 /// All of the above: what the file says about itself.
 [[nodiscard]] FileIndex read_index(const PosixFile& file);
 
-// A checkpoint file without its data: what HDF5 has laid out, the manifest and the table of boxes, as bytes that can
-// be kept, sent, and put into a file. Pure, but for the file that it is put into.
-
+/// A checkpoint file without its data: what HDF5 has laid out, the manifest and the table of boxes, as bytes that can
+/// be kept, sent, and put into a file. Pure, but for the file that it is put into.
 struct StructureImage {
   CommitRecord commit_record;  ///< the digest of the checksums is missing: they come with the data
   std::vector<Region> regions;
@@ -104,7 +117,7 @@ struct StructureImage {
 /// @throws CorruptError
 [[nodiscard]] StructureImage decode_structure_image(std::span<const std::byte> bytes);
 
-/// Writes the table of checksums and then the commit record: with them the file is complete. @throws StorageError
-void complete_file(const PosixFile& file, CommitRecord commit_record, std::span<const std::uint64_t> checksums);
+/// Writes the table of checksums, and keeps its digest in the commit record. @throws StorageError
+void write_checksums(const PosixFile& file, CommitRecord& commit_record, std::span<const std::uint64_t> checksums);
 
 }  // namespace reprieve::storage

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -51,6 +52,20 @@ void chunk_range(const Dataset& dataset, const Box& box, Extents& first, Extents
   }
 }
 
+/// Calls @p visit(number of the chunk in each dimension) for all of them, in C order.
+template <class Visit>
+void for_each_chunk(const Dataset& dataset, const Box& box, Visit&& visit) {
+  Extents first;
+  Extents chunks;
+  chunk_range(dataset, box, first, chunks);
+  Extents step(first.size(), 0);
+  Extents at(first);
+  do {
+    std::ranges::transform(first, step, at.begin(), std::plus<>());
+    visit(at);
+  } while (state::next_index(step, chunks, chunks.size()));
+}
+
 /// The ranks exchange smaller arrays fast enough.
 constexpr std::uint64_t kLeastChunkdBytes = std::uint64_t{2} << 20U;
 /// Where boxes are small themselves, chunks that are worth no write of their own are still better than rows, if a box
@@ -70,7 +85,7 @@ constexpr std::uint64_t kMostPadding = 4;
 std::uint64_t bytes_in(const Extents& extent, std::size_t element_size) { return volume(extent) * element_size; }
 
 bool has_short_rows(const Extents& shape, std::size_t element_size, std::span<const Box> boxes) {
-  return std::any_of(boxes.begin(), boxes.end(), [&](const Box& box) {
+  return std::ranges::any_of(boxes, [&](const Box& box) {
     return volume(box.extent) > 0 && run_length(box, shape) * element_size < kLeastChunkBytes;
   });
 }
@@ -145,7 +160,7 @@ Extents fine_chunk(const Extents& shape, const Extents& box, std::size_t element
     return chunk;
   };
   const std::uint64_t least = std::max(kLeastChunkBytes, bytes_in(shape, element_size) / kMostFineChunks);
-  const std::uint64_t most = *std::max_element(box.begin(), box.end());
+  const std::uint64_t most = *std::ranges::max_element(box);
   std::uint64_t parts = 1;
   while (parts < most && bytes_in(cut(parts + 1), element_size) >= least) {
     ++parts;
@@ -254,17 +269,7 @@ std::vector<ChunkPart> chunk_parts(const Dataset& dataset, const Box& box) {
     parts.push_back({dataset, box, box});
     return parts;
   }
-  Extents first;
-  Extents chunks;
-  chunk_range(dataset, box, first, chunks);
-  Extents step(first.size(), 0);
-  do {
-    Extents at(first);
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      at[d] += step[d];
-    }
-    parts.push_back(part_at(dataset, box, at));
-  } while (state::next_index(step, chunks, chunks.size()));
+  for_each_chunk(dataset, box, [&](const Extents& at) { parts.push_back(part_at(dataset, box, at)); });
   return parts;
 }
 
@@ -378,19 +383,14 @@ std::vector<std::uint64_t> ChunkedSplit::intersecting(const Box& wanted) const {
 }
 
 std::vector<std::uint64_t> ChunkedSplit::chunks_that_intersect(const Box& common) const {
-  Extents first;
-  Extents chunks;
-  chunk_range(dataset_, common, first, chunks);
   std::vector<std::uint64_t> numbers;
-  numbers.reserve(static_cast<std::size_t>(volume(chunks)));
-  Extents step(chunks.size(), 0);
-  do {
+  for_each_chunk(dataset_, common, [&](const Extents& at) {
     std::uint64_t number = 0;
-    for (std::size_t d = 0; d < chunks.size(); ++d) {
-      number = number * chunks_[d] + (first[d] - first_chunk_[d] + step[d]);
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      number = number * chunks_[d] + (at[d] - first_chunk_[d]);
     }
     numbers.push_back(number);
-  } while (state::next_index(step, chunks, chunks.size()));
+  });
   return numbers;
 }
 

@@ -119,8 +119,6 @@ class ChunkedSplit {
   std::uint64_t count_ = 0;
 };
 
-// Whether an array is stored in chunks, and their shape. Pure.
-
 /// The chunks for an array that the ranks hold in these boxes. Empty if it is stored in rows: an array with long rows
 /// in its boxes, a small array, or one without a gain by chunks.
 ///

@@ -398,10 +398,6 @@ MemorySpace* check_value_memory(const std::string& name, std::span<const std::by
 DescriptionMessage encode_descriptions(std::span<const Description> descriptions) { return encode_all(descriptions); }
 DescriptionMessage encode_descriptions(std::span<const LocalVariable> variables) { return encode_all(variables); }
 
-DescriptionDigest digest_of(const DescriptionMessage& message) noexcept {
-  return {xxh3_128(message.facts), xxh3_128(message.numbers)};
-}
-
 std::vector<Description> decode_descriptions(std::span<const std::byte> facts, std::span<const std::byte> numbers) {
   constexpr std::size_t least_bytes = 48;  // of the facts of one variable
   Decoder from_facts(facts);

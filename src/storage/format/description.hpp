@@ -12,14 +12,11 @@
 #include <vector>
 
 #include "state/registry.hpp"
-#include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/file_index.hpp"
 
 namespace reprieve::storage {
-
-// What one rank has to write.
 
 /// Of texts that the file may hold as an array of texts of one length.
 struct TextLengths {
@@ -73,22 +70,12 @@ template <class Byte>
 /// Whether a text can stand in a manifest, which is JSON.
 [[nodiscard]] bool is_utf8(const std::string& text);
 
-// A rank's message to rank 0 about its variables, in two parts. The facts are equal on all ranks that registered the
-// same, so a digest of them is enough. The numbers are a rank's own.
-
+/// A rank's message to rank 0 about its variables, in two parts. The facts are equal on all ranks that registered the
+/// same, so a digest of them is enough. The numbers are a rank's own.
 struct DescriptionMessage {
   Bytes facts{};    ///< names, kinds, types, annotations, global shapes, numbers of dimensions
   Bytes numbers{};  ///< boxes, shapes of per-rank values, lengths of texts
 };
-
-/// What is kept of a message, to compare a later one with it.
-struct DescriptionDigest {
-  Digest128 facts;
-  Digest128 numbers;
-
-  friend bool operator==(const DescriptionDigest&, const DescriptionDigest&) = default;
-};
-[[nodiscard]] DescriptionDigest digest_of(const DescriptionMessage& message) noexcept;
 
 [[nodiscard]] DescriptionMessage encode_descriptions(std::span<const Description> descriptions);
 [[nodiscard]] DescriptionMessage encode_descriptions(std::span<const LocalVariable> variables);
@@ -96,10 +83,8 @@ struct DescriptionDigest {
 [[nodiscard]] std::vector<Description> decode_descriptions(std::span<const std::byte> facts,
                                                            std::span<const std::byte> numbers);
 
-// What rank 0 knows of the variables of all ranks: what is equal on all of them once, and the numbers of every rank
-// as nothing but numbers, since there may be very many of them. Pure.
-
-/// One variable of all ranks.
+/// One variable of all ranks, as rank 0 knows it: what is equal on all of them once, and the numbers of every rank as
+/// nothing but numbers, since there may be very many of them.
 struct GatheredVariable {
   Description chiefs{};
   std::vector<std::uint64_t> numbers{};  ///< of one rank after the other, see take_numbers in description.cpp

@@ -40,7 +40,7 @@ void require(bool condition, const StoredVariable& variable, const char* what) {
 /// The widths that a file can hold; others would let readers look past the end of an element.
 bool is_possible(ElementType type) {
   const auto any_of = [&](std::initializer_list<std::uint32_t> sizes) {
-    return std::find(sizes.begin(), sizes.end(), type.size_bytes) != sizes.end();
+    return std::ranges::find(sizes, type.size_bytes) != sizes.end();
   };
   switch (type.element_class) {
     case ElementClass::boolean:
@@ -58,31 +58,21 @@ bool is_possible(ElementType type) {
   return false;
 }
 
-/// The rules for names hold for files too: tools print names, and build paths from them.
-void check_stored_name(const std::string& name) {
+/// The rules for what is registered hold for files too: tools print names, and build paths from them.
+template <class Check>
+void check_stored(const Check& check) {
   try {
-    state::check_name(name);
+    check();
   } catch (const UsageError& error) {
     throw CorruptError(error.what());
   }
 }
 
 bool has_possible_types(const Members& members) {
-  return std::all_of(members.begin(), members.end(), [](const Member& member) {
+  return std::ranges::all_of(members, [](const Member& member) {
     return is_possible(member.type) && has_possible_types(member.members) &&
            (member.members.empty() || member.type.element_class == ElementClass::opaque);
   });
-}
-
-/// The rules for annotations and members hold for files too, as those for names do.
-void check_what_is_said_of(const StoredVariable& variable) {
-  try {
-    state::check_members(variable.name, variable.members, variable.type);
-    state::check_annotation(variable.name, variable.annotation);
-    state::check_dimension_names(variable.name, variable.annotation, FileIndex::row_dimensions(variable));
-  } catch (const UsageError& error) {
-    throw CorruptError(error.what());
-  }
 }
 
 /// @param bytes  gets what the dataset takes, if it has chunks
@@ -100,7 +90,7 @@ void check_chunk(const StoredVariable& variable, std::uint64_t& bytes) {
 /// Shape and region of a dataset, and the order of names.
 void check_variable(const FileIndex& index, std::size_t i) {
   const StoredVariable& variable = index.variables[i];
-  check_stored_name(variable.name);
+  check_stored([&] { state::check_name(variable.name); });
   const bool per_rank = variable.distribution == state::Distribution::per_rank;
   std::uint64_t bytes = 0;
   require(i == 0 || index.variables[i - 1].name < variable.name, variable, "not in the order of names");
@@ -111,8 +101,7 @@ void check_variable(const FileIndex& index, std::size_t i) {
   }
   require(checked_bytes(variable.shape, variable.type.size_bytes, bytes), variable, "impossible shape");
   check_chunk(variable, bytes);
-  require(variable.file_offset <= index.file_size && bytes <= index.file_size - variable.file_offset, variable,
-          "lies outside of the file");
+  require(Region{variable.file_offset, bytes}.lies_before(index.file_size), variable, "lies outside of the file");
   require(!per_rank || variable.shape.size() == 1, variable, "a per-rank dataset must have one dimension");
   require(!variable.is_copy || (per_rank && variable.name.starts_with(std::string(state::kReservedPart) + "/")),
           variable, "said to stand beside a shared variable");
@@ -122,7 +111,11 @@ void check_variable(const FileIndex& index, std::size_t i) {
           "texts that are distributed");
   require(!is_text_array(variable) || (per_rank ? variable.piece_dimensions <= 1 : variable.shape.size() == 1),
           variable, "texts of an impossible shape");
-  check_what_is_said_of(variable);
+  check_stored([&] {
+    state::check_members(variable.name, variable.members, variable.type);
+    state::check_annotation(variable.name, variable.annotation);
+    state::check_dimension_names(variable.name, variable.annotation, FileIndex::row_dimensions(variable));
+  });
   require(has_possible_types(variable.members), variable, "a member of an impossible type");
 }
 
@@ -206,16 +199,14 @@ void check_apart(const FileIndex& index, const CommitRecord& commit_record) {
   std::vector<Owner> owners{{{0, kCommitRecordBytes}, "the commit record"}};
   for (const Region& table :
        {commit_record.manifest.region, commit_record.boxes.region, commit_record.checksums.region}) {
-    require(table.offset <= index.file_size && table.size <= index.file_size - table.offset,
-            "a table lies outside of the file");
+    require(table.lies_before(index.file_size), "a table lies outside of the file");
     owners.push_back({table, "a table"});
   }
   for (const StoredVariable& variable : index.variables) {
     owners.push_back({{variable.file_offset, variable.stored_bytes()}, "", &variable});
   }
   std::erase_if(owners, [](const Owner& owner) { return owner.region.size == 0; });
-  std::sort(owners.begin(), owners.end(),
-            [](const Owner& a, const Owner& b) { return a.region.offset < b.region.offset; });
+  std::ranges::sort(owners, {}, [](const Owner& owner) { return owner.region.offset; });
   for (std::size_t i = 1; i < owners.size(); ++i) {
     const Owner& before = owners[i - 1];
     if (before.region.offset + before.region.size > owners[i].region.offset) {
@@ -273,18 +264,15 @@ void flatten(const Members& members, const std::string& prefix, std::vector<Flat
 }
 
 const Flat* find(const std::vector<Flat>& flat, const std::string& name) {
-  const auto found = std::find_if(flat.begin(), flat.end(), [&](const Flat& member) { return member.name == name; });
+  const auto found = std::ranges::find(flat, name, &Flat::name);
   return found == flat.end() ? nullptr : &*found;
 }
 
 /// In the type of the dataset and in the manifest.
 std::uint64_t most_bytes(const Members& members) {
   constexpr std::uint64_t per_member = 512;
-  std::uint64_t bytes = 0;
-  for (const Member& member : members) {
-    bytes += per_member + 8 * member.name.size() + most_bytes(member.members);
-  }
-  return bytes;
+  return sum_of(members,
+                [](const Member& member) { return per_member + 8 * member.name.size() + most_bytes(member.members); });
 }
 
 }  // namespace
@@ -308,8 +296,7 @@ bool BoxTable::padded_with_zeros(std::size_t index, std::size_t offsets, std::si
   const auto is_zero = [](std::uint64_t word) { return word == 0; };
   const auto unused_offsets = numbers.first(dimensions_).subspan(offsets);
   const auto unused_extents = numbers.last(dimensions_).subspan(extents);
-  return std::all_of(unused_offsets.begin(), unused_offsets.end(), is_zero) &&
-         std::all_of(unused_extents.begin(), unused_extents.end(), is_zero);
+  return std::ranges::all_of(unused_offsets, is_zero) && std::ranges::all_of(unused_extents, is_zero);
 }
 
 std::size_t FileIndex::row_dimensions(const StoredVariable& variable) {
@@ -379,27 +366,18 @@ ChunkedSplit FileIndex::blocks_of(const StoredVariable& variable, const BoxRow& 
 }
 
 int FileIndex::format_version() const {
-  const bool has_chunks =
-      std::any_of(variables.begin(), variables.end(), [](const StoredVariable& v) { return !v.chunk.empty(); });
-  return has_chunks ? 2 : 1;
+  return std::ranges::any_of(variables, [](const StoredVariable& v) { return !v.chunk.empty(); }) ? 2 : 1;
 }
 
 const StoredVariable* FileIndex::find(const std::string& name) const {
-  const auto found = std::lower_bound(variables.begin(), variables.end(), name,
-                                      [](const StoredVariable& v, const std::string& n) { return v.name < n; });
+  const auto found = std::ranges::lower_bound(variables, name, {}, &StoredVariable::name);
   return found != variables.end() && found->name == name ? &*found : nullptr;
 }
 
-std::uint64_t FileIndex::state_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const StoredVariable& variable : variables) {
-    bytes += variable.bytes();
-  }
-  return bytes;
-}
+std::uint64_t FileIndex::state_bytes() const { return sum_of(variables, &StoredVariable::bytes); }
 
 std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin, std::uint64_t end) {
-  std::sort(taken.begin(), taken.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
+  std::ranges::sort(taken, {}, &Region::offset);
   std::vector<Region> gaps;
   for (const Region& region : taken) {
     if (region.offset > begin) {
@@ -466,11 +444,7 @@ std::string members_difference(const Members& own, const Members& other, const s
 }
 
 std::uint64_t most_member_bytes(const FileIndex& index) {
-  std::uint64_t bytes = 0;
-  for (const StoredVariable& variable : index.variables) {
-    bytes += most_bytes(variable.members);
-  }
-  return bytes;
+  return sum_of(index.variables, [](const StoredVariable& variable) { return most_bytes(variable.members); });
 }
 
 }  // namespace reprieve::storage

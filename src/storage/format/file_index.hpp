@@ -21,10 +21,8 @@
 
 namespace reprieve::storage {
 
-// 64-bit words that are only read, whoever owns their memory.
-
-/// Copies share the same words, which live as long as the last of them: in memory of this process alone, or in memory
-/// that all ranks of a node share.
+/// 64-bit words that are only read. Copies share the same words, which live as long as the last of them: in memory of
+/// this process alone, or in memory that all ranks of a node share.
 class SharedWords {
  public:
   SharedWords() = default;
@@ -53,8 +51,6 @@ class SharedWords {
   std::shared_ptr<const void> owner_;
 };
 
-// What a checkpoint file says about the save that made it.
-
 /// The save and the directory of a file. The newest of a directory is the greatest by run, then by save.
 struct SaveIdentity {
   std::string directory_id;
@@ -81,9 +77,8 @@ struct FileMetadata {
   std::string hdf5_version;
 };
 
-// What is said of a variable wherever it is spoken of: by a rank that has it, in the file, and to those who ask the
-// file.
-
+/// What is said of a variable wherever it is spoken of: by a rank that has it, in the file, and to those who ask the
+/// file.
 struct VariableFacts {
   std::string name{};
   state::Distribution distribution = state::Distribution::replicated;
@@ -227,6 +222,8 @@ struct FileIndex {
 struct Region {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
+
+  [[nodiscard]] constexpr bool lies_before(std::uint64_t end) const { return offset <= end && size <= end - offset; }
 };
 constexpr auto fields_of(const SaveIdentity*) {
   using T = SaveIdentity;
@@ -285,13 +282,11 @@ void check_boxes_apart(const FileIndex& index, const std::string& file_name, int
 /// What is left of [@p begin, @p end) without @p taken, in ascending order. The taken regions do not overlap.
 [[nodiscard]] std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin, std::uint64_t end);
 
-// Lists of members of elements that are structs: how two of them differ, and the room they take. Pure.
-
-/// Names every member that is not the same in both, and says how; empty if there is none. @param others  who has the
-/// other list: "rank 0"
+/// Names every member of a struct that is not the same in both lists, and says how; empty if there is none.
+/// @param others  who has the other list: "rank 0"
 [[nodiscard]] std::string members_difference(const Members& own, const Members& other, const std::string& others);
 
-/// No less than all lists take in the file.
+/// No less than all lists of members take in the file.
 [[nodiscard]] std::uint64_t most_member_bytes(const FileIndex& index);
 
 }  // namespace reprieve::storage

@@ -52,19 +52,17 @@ std::set<std::string> all_names(const ByRank& by_rank) {
 }
 
 const Description* find(const std::vector<Description>& descriptions, const std::string& name) {
-  const auto found = std::lower_bound(descriptions.begin(), descriptions.end(), name,
-                                      [](const Description& d, const std::string& n) { return d.name < n; });
+  const auto found = std::ranges::lower_bound(descriptions, name, {}, &Description::name);
   return found != descriptions.end() && found->name == name ? &*found : nullptr;
 }
 
 bool same_names(const std::vector<Description>& a, const std::vector<Description>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Description& x, const Description& y) { return x.name == y.name; });
+  return std::ranges::equal(a, b, {}, &Description::name, &Description::name);
 }
 
 void check_same_names(const ByRank& by_rank) {
   const auto matches = [&](const auto& descriptions) { return same_names(by_rank.front(), descriptions); };
-  if (std::all_of(by_rank.begin(), by_rank.end(), matches)) {
+  if (std::ranges::all_of(by_rank, matches)) {
     return;
   }
   RankDifferences differences;
@@ -135,7 +133,7 @@ void compare_texts(ByRank& by_rank) {
     const Description& chief = by_rank.front()[v];
     const bool are_replicated = chief.distribution == Distribution::replicated;
     const bool have_all =
-        std::all_of(by_rank.begin(), by_rank.end(), [&](const auto& of_rank) { return of_rank[v].texts.has_value(); });
+        std::ranges::all_of(by_rank, [&](const auto& of_rank) { return of_rank[v].texts.has_value(); });
     for (auto& of_rank : by_rank) {
       of_rank[v].texts = are_replicated ? chief.texts : have_all ? of_rank[v].texts : std::nullopt;
     }

@@ -39,10 +39,8 @@ struct Places {
 /// @throws Error (internal) if a rank sent too few
 void place_checksums(FileIndex& index, const std::vector<Bytes>& by_rank);
 
-// Dimensions that variables name (Annotation::dims), as dimension scales: one dataset for each dimension, which all
-// datasets on it refer to.
-
-/// A dimension, and who is on it.
+/// A dimension that variables name (Annotation::dims), and who is on it. It becomes one dataset, a dimension scale,
+/// which all datasets on it refer to.
 struct DimensionScale {
   struct Use {
     std::size_t variable;   ///< position in the index

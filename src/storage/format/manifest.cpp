@@ -38,6 +38,13 @@ const char* name_of(const char* const (&names)[n], Enum value) {
   return names[static_cast<std::size_t>(value)];
 }
 
+template <class Value>
+void put_unless_empty(json& entry, const char* key, const Value& value) {
+  if (!value.empty()) {
+    entry[key] = value;
+  }
+}
+
 json encode_metadata(const FileMetadata& metadata) {
   json fields{{"format_version", metadata.format_version},
               {"number", metadata.number},
@@ -53,9 +60,7 @@ json encode_metadata(const FileMetadata& metadata) {
               {"library_version", metadata.library_version},
               {"mpi_version", metadata.mpi_version},
               {"hdf5_version", metadata.hdf5_version}};
-  if (!metadata.constants.empty()) {
-    fields["constants"] = metadata.constants;
-  }
+  put_unless_empty(fields, "constants", metadata.constants);
   if (metadata.run_calls) {
     fields["run_calls"] = *metadata.run_calls;
   }
@@ -88,28 +93,6 @@ std::optional<std::uint64_t> decode_run_calls(const json& from, const FileMetada
   return is_unknown ? std::nullopt : std::optional(run_calls);
 }
 
-void encode_annotation(const Annotation& annotation, json& entry) {
-  if (!annotation.units.empty()) {
-    entry["units"] = annotation.units;
-  }
-  if (!annotation.description.empty()) {
-    entry["description"] = annotation.description;
-  }
-  if (!annotation.dims.empty()) {
-    entry["dims"] = annotation.dims;
-  }
-}
-
-Annotation decode_annotation(const json& entry) {
-  Annotation annotation;
-  annotation.units = entry.value("units", "");
-  annotation.description = entry.value("description", "");
-  if (entry.contains("dims")) {
-    entry.at("dims").get_to(annotation.dims);
-  }
-  return annotation;
-}
-
 json encode_list(const Members& members) {
   json list = json::array();
   for (const Member& member : members) {
@@ -117,12 +100,8 @@ json encode_list(const Members& members) {
                                          {"class", name_of(kClassNames, member.type.element_class)},
                                          {"size_bytes", member.type.size_bytes},
                                          {"offset", member.offset}});
-    if (!member.shape.empty()) {
-      entry["shape"] = member.shape;
-    }
-    if (!member.members.empty()) {
-      entry["members"] = encode_list(member.members);
-    }
+    put_unless_empty(entry, "shape", member.shape);
+    put_unless_empty(entry, "members", encode_list(member.members));
   }
   return list;
 }
@@ -156,7 +135,8 @@ Members decode_list(const json& list) {
 }
 
 void decode_rare_fields(const json& from, StoredVariable& variable) {
-  variable.annotation = decode_annotation(from);
+  variable.annotation = Annotation{from.value("units", ""), from.value("description", ""),
+                                   from.value("dims", std::vector<std::string>())};
   if (from.contains("members")) {
     variable.members = decode_list(from.at("members"));
   }
@@ -172,16 +152,16 @@ json encode_variable(const StoredVariable& variable) {
                 {"shape", variable.shape},
                 {"file_offset", variable.file_offset},
                 {"piece_dimensions", variable.piece_dimensions}};
-  if (!variable.chunk.empty()) {
-    entry["tile"] = variable.chunk;
-  }
+  put_unless_empty(entry, "tile", variable.chunk);
   if (variable.is_copy) {
     entry["copy"] = true;
   }
   if (is_text_array(variable)) {
     entry["texts"] = true;
   }
-  encode_annotation(variable.annotation, entry);
+  put_unless_empty(entry, "units", variable.annotation->units);
+  put_unless_empty(entry, "description", variable.annotation->description);
+  put_unless_empty(entry, "dims", variable.annotation->dims);
   if (!variable.members.empty()) {
     entry["members"] = encode_list(variable.members);
   }

@@ -11,14 +11,6 @@ namespace {
 
 using Distribution = state::Distribution;
 
-std::uint64_t volume_of(std::span<const Box> boxes) {
-  std::uint64_t elements = 0;
-  for (const Box& box : boxes) {
-    elements += volume(box.extent);
-  }
-  return elements;
-}
-
 /// Cuts @p hole, which lies inside, out of @p box: what lies before it and behind it, dimension by dimension.
 void cut_out(Box box, const Box& hole, std::vector<Box>& parts) {
   for (std::size_t d = 0; d < box.extent.size(); ++d) {
@@ -49,14 +41,13 @@ std::optional<std::size_t> owner_of(const BoxSearch& search, const std::vector<B
 }
 
 std::size_t position_of(const std::vector<LocalVariable>& variables, const std::string& name) {
-  const auto found =
-      std::find_if(variables.begin(), variables.end(), [&](const auto& v) { return v.description.name == name; });
+  const auto found = std::ranges::find_if(variables, [&](const auto& v) { return v.description.name == name; });
   return static_cast<std::size_t>(found - variables.begin());
 }
 
 GatheredVariable& beside(Gathered& all, const std::string& name) {
-  const auto found = std::find_if(all.variables.begin(), all.variables.end(),
-                                  [&](const GatheredVariable& variable) { return variable.chiefs.name == name; });
+  const auto found = std::ranges::find_if(
+      all.variables, [&](const GatheredVariable& variable) { return variable.chiefs.name == name; });
   if (found == all.variables.end()) {
     throw Error(ErrorCode::internal, "nothing stands beside the shared variable: '" + name + "'");
   }
@@ -161,8 +152,7 @@ void add_copies(std::vector<LocalVariable>& variables) {
   }
   if (!added.empty()) {
     variables.insert(variables.end(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
-    std::sort(variables.begin(), variables.end(),
-              [](const auto& a, const auto& b) { return a.description.name < b.description.name; });
+    std::ranges::sort(variables, [](const auto& a, const auto& b) { return a.description.name < b.description.name; });
   }
 }
 
@@ -177,7 +167,7 @@ std::vector<PartsOfBoxes> part_shared(Gathered& all) {
     std::vector<std::uint64_t> copies(all.ranks, 0);
     auto part = parts[v].begin();
     variable.for_each_box([&](std::size_t rank, std::span<const std::uint64_t>, std::span<const std::uint64_t> extent) {
-      copies[rank] += volume(extent) - volume_of(*part++);
+      copies[rank] += volume(extent) - sum_of(*part++, [](const Box& owned) { return volume(owned.extent); });
     });
     beside(all, copies_name(variable.chiefs.name)).numbers = std::move(copies);
   }

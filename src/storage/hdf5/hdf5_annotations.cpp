@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "storage/hdf5/hdf5_annotations.hpp"
-
 #include <algorithm>
 #include <string>
 
 #include "storage/format/layout.hpp"
+#include "storage/hdf5/hdf5_layout.hpp"
 
 namespace reprieve::storage {
 
 namespace {
 
+void write_attribute(hid_t object, const char* name, hid_t type, const Hdf5Handle& space, const void* value,
+                     Attributes mode = Attributes::create) {
+  const std::string action = std::string("write the attribute ") + name;
+  const hid_t id = mode == Attributes::create ? H5Acreate2(object, name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT)
+                                              : H5Aopen(object, name, H5P_DEFAULT);
+  Hdf5Handle attribute(id, H5Aclose, action);
+  check_hdf5(H5Awrite(attribute.get(), type, value), action);
+  attribute.close(action);
+}
+
 class AttributeWriter {
  public:
-  AttributeWriter(hid_t group, Attributes mode)
-      : group_(group), mode_(mode), scalar_(H5Screate(H5S_SCALAR), H5Sclose, "make a dataspace") {}
+  AttributeWriter(hid_t group, Attributes mode) : group_(group), mode_(mode), scalar_(make_hdf5_space({})) {}
 
   void write(const FileMetadata& metadata) {
     number("format_version", H5T_NATIVE_INT, &metadata.format_version);
@@ -45,13 +53,7 @@ class AttributeWriter {
   static constexpr std::size_t kMessage = 1024;
 
   void number(const char* name, hid_t type, const void* value) {
-    const std::string action = std::string("write the attribute ") + name;
-    const hid_t id = mode_ == Attributes::create
-                         ? H5Acreate2(group_, name, type, scalar_.get(), H5P_DEFAULT, H5P_DEFAULT)
-                         : H5Aopen(group_, name, H5P_DEFAULT);
-    Hdf5Handle attribute(id, H5Aclose, action);
-    check_hdf5(H5Awrite(attribute.get(), type, value), action);
-    attribute.close(action);
+    write_attribute(group_, name, type, scalar_, value, mode_);
   }
 
   void text(const char* name, std::string value, std::size_t size) {
@@ -84,7 +86,7 @@ class AnnotationWriter {
   AnnotationWriter(hid_t state, const FileIndex& index)
       : state_(state),
         index_(index),
-        scalar_(H5Screate(H5S_SCALAR), H5Sclose, kAction),
+        scalar_(make_hdf5_space({})),
         text_(H5Tcopy(H5T_C_S1), H5Tclose, kAction),
         references_(H5Tvlen_create(H5T_STD_REF_OBJ), H5Tclose, kAction),
         reference_(H5Tcreate(H5T_COMPOUND, sizeof(Reference)), H5Tclose, kAction) {
@@ -120,19 +122,11 @@ class AnnotationWriter {
     return reference;
   }
 
-  static void write(const Hdf5Handle& dataset, const char* name, const Hdf5Handle& type, const Hdf5Handle& space,
-                    const void* value) {
-    Hdf5Handle attribute(H5Acreate2(dataset.get(), name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-                         kAction);
-    check_hdf5(H5Awrite(attribute.get(), type.get(), value), kAction);
-    attribute.close(kAction);
-  }
-
   /// Of any length, which h5py reads as a text; those of a fixed length it reads as bytes.
   void write_text(const Hdf5Handle& dataset, const char* name, const std::string& text) const {
     if (!text.empty()) {
       const char* const value = text.c_str();
-      write(dataset, name, text_, scalar_, &value);
+      write_attribute(dataset.get(), name, text_.get(), scalar_, &value);
     }
   }
 
@@ -140,11 +134,7 @@ class AnnotationWriter {
   void write_fixed_text(const Hdf5Handle& dataset, const char* name, const std::string& text) const {
     const Hdf5Handle type(H5Tcopy(H5T_C_S1), H5Tclose, kAction);
     check_hdf5(H5Tset_size(type.get(), text.size() + 1), kAction);
-    write(dataset, name, type, scalar_, text.c_str());
-  }
-
-  [[nodiscard]] static Hdf5Handle line_of(hsize_t length) {
-    return {H5Screate_simple(1, &length, nullptr), H5Sclose, kAction};
+    write_attribute(dataset.get(), name, type.get(), scalar_, text.c_str());
   }
 
   /// The dataset, if it is none already, and the mark of a scale.
@@ -155,15 +145,17 @@ class AnnotationWriter {
       check_hdf5(H5Pset_obj_track_times(creation.get(), false), kAction);
       const Hdf5Handle links = make_property_list(H5P_LINK_CREATE);
       check_hdf5(H5Pset_char_encoding(links.get(), H5T_CSET_UTF8), kAction);
-      const Hdf5Handle dataset(H5Dcreate2(state_, scale.path.c_str(), H5T_NATIVE_FLOAT, line_of(scale.length).get(),
-                                          links.get(), creation.get(), H5P_DEFAULT),
-                               H5Dclose, kAction);
+      const Hdf5Handle dataset(
+          H5Dcreate2(state_, scale.path.c_str(), H5T_NATIVE_FLOAT, make_hdf5_space({scale.length}).get(), links.get(),
+                     creation.get(), H5P_DEFAULT),
+          H5Dclose, kAction);
     }
     const Hdf5Handle dataset = open(scale.path);
     write_fixed_text(dataset, "CLASS", "DIMENSION_SCALE");
     write_fixed_text(dataset, "NAME", name_of(scale));
     if (!scale.uses.empty()) {
-      write(dataset, "REFERENCE_LIST", reference_, line_of(scale.uses.size()), references_of(scale).data());
+      write_attribute(dataset.get(), "REFERENCE_LIST", reference_.get(), make_hdf5_space({scale.uses.size()}),
+                      references_of(scale).data());
     }
   }
 
@@ -199,7 +191,8 @@ class AnnotationWriter {
         list.push_back({1, &reference});
       }
       if (!list.empty()) {
-        write(open(index_.variables[v].name), "DIMENSION_LIST", references_, line_of(list.size()), list.data());
+        write_attribute(open(index_.variables[v].name).get(), "DIMENSION_LIST", references_.get(),
+                        make_hdf5_space({list.size()}), list.data());
       }
     }
   }
@@ -221,7 +214,7 @@ void write_metadata_attributes(hid_t group, const FileMetadata& metadata, Attrib
 }
 
 void write_annotations(hid_t state, const FileIndex& index) {
-  if (std::any_of(index.variables.begin(), index.variables.end(), is_annotated)) {
+  if (std::ranges::any_of(index.variables, is_annotated)) {
     AnnotationWriter(state, index).run();
   }
 }

@@ -176,6 +176,15 @@ Hdf5Handle make_property_list(hid_t property_class) {
   return {H5Pcreate(property_class), H5Pclose, "make a property list"};
 }
 
+Hdf5Handle make_hdf5_space(const Extents& shape) {
+  if (shape.empty()) {
+    return {H5Screate(H5S_SCALAR), H5Sclose, "make a dataspace"};
+  }
+  const std::vector<hsize_t> lengths(shape.begin(), shape.end());
+  return {H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr), H5Sclose,
+          "make a dataspace of shape " + core::list_text(shape)};
+}
+
 Hdf5Handle make_hdf5_string(std::size_t size) {
   Hdf5Handle text = copy_of(H5T_C_S1);
   check_hdf5(H5Tset_size(text.get(), size), "set the length of a text");

@@ -13,6 +13,7 @@
 
 #include "reprieve/element_type.hpp"
 #include "reprieve/error.hpp"
+#include "reprieve/layout.hpp"
 #include "reprieve/record.hpp"
 
 namespace reprieve::storage {
@@ -69,7 +70,8 @@ class Hdf5Handle {
 /// A property list of one of HDF5's classes (H5P_FILE_ACCESS, ...).
 [[nodiscard]] Hdf5Handle make_property_list(hid_t property_class);
 
-// How element types look in HDF5.
+/// A dataspace of this shape; a scalar without dimensions.
+[[nodiscard]] Hdf5Handle make_hdf5_space(const Extents& shape);
 
 /// A UTF-8 string of @p size bytes.
 [[nodiscard]] Hdf5Handle make_hdf5_string(std::size_t size);

@@ -9,7 +9,6 @@
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/hdf5/hdf5_annotations.hpp"
 
 namespace reprieve::storage {
 
@@ -52,8 +51,7 @@ std::uint64_t write_two_chunks(const std::filesystem::path& path, const std::arr
   check_hdf5(H5Pset_userblock(file_creation.get(), kCommitRecordBytes), kChunking);
   const core::StandardDescriptors taken;
   Hdf5Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, file_creation.get(), access.get()), H5Fclose, kChunking);
-  const hsize_t length = numbers.size();
-  const Hdf5Handle space(H5Screate_simple(1, &length, nullptr), H5Sclose, kChunking);
+  const Hdf5Handle space = make_hdf5_space({numbers.size()});
   const Hdf5Handle creation = make_property_list(H5P_DATASET_CREATE);
   check_hdf5(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), kChunking);
   const Hdf5Handle chunked = chunked_creation(creation, {1});
@@ -231,13 +229,11 @@ class Layouter {
             std::string("create the group ") + name};
   }
 
-  Hdf5Handle create_dataset(hid_t group, const std::string& name, hid_t type, const Hdf5Handle& space) {
-    return create_dataset(group, name, type, space, dataset_creation_.get());
-  }
-
-  Hdf5Handle create_dataset(hid_t group, const std::string& name, hid_t type, const Hdf5Handle& space, hid_t creation) {
-    return {H5Dcreate2(group, name.c_str(), type, space.get(), link_creation_.get(), creation, H5P_DEFAULT), H5Dclose,
-            "create the dataset " + name};
+  Hdf5Handle create_dataset(hid_t group, const std::string& name, hid_t type, const Extents& shape,
+                            const Hdf5Handle& creation) {
+    return {H5Dcreate2(group, name.c_str(), type, make_hdf5_space(shape).get(), link_creation_.get(), creation.get(),
+                       H5P_DEFAULT),
+            H5Dclose, "create the dataset " + name};
   }
 
   /// Where a dataset lies. One without elements has no address, and counts as empty at 0.
@@ -250,15 +246,6 @@ class Layouter {
       throw_hdf5_error("tell where a dataset lies");
     }
     return {offset, bytes};
-  }
-
-  static Hdf5Handle make_space(const Extents& shape) {
-    if (shape.empty()) {
-      return {H5Screate(H5S_SCALAR), H5Sclose, "make a dataspace"};
-    }
-    const std::vector<hsize_t> lengths(shape.begin(), shape.end());
-    return {H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr), H5Sclose,
-            "make a dataspace of shape " + core::list_text(shape)};
   }
 
   /// A text that all ranks share is one string for the tools.
@@ -307,18 +294,18 @@ class Layouter {
   void create_variable(const Hdf5Handle& group, StoredVariable& variable, hid_t type, const Extents& shape) {
     if (!variable.chunk.empty()) {
       const Hdf5Handle creation = chunked_creation(dataset_creation_, variable.chunk);
-      const Hdf5Handle dataset = create_dataset(group.get(), variable.name, type, make_space(shape), creation.get());
+      const Hdf5Handle dataset = create_dataset(group.get(), variable.name, type, shape, creation);
       variable.file_offset = place_of_chunks(dataset.get(), variable.dataset());
       return;
     }
     const Hdf5Handle& creation = variable.annotation.is_set() ? dataset_creation_ : bare_creation_;
-    const Hdf5Handle dataset = create_dataset(group.get(), variable.name, type, make_space(shape), creation.get());
+    const Hdf5Handle dataset = create_dataset(group.get(), variable.name, type, shape, creation);
     variable.file_offset = region_of(dataset, variable.bytes()).offset;
   }
 
-  GuardedRegion write_dataset(hid_t group, const char* name, const Hdf5Handle& type, const Hdf5Handle& space,
+  GuardedRegion write_dataset(hid_t group, const char* name, const Hdf5Handle& type, const Extents& shape,
                               std::span<const std::byte> content) {
-    const Hdf5Handle dataset = create_dataset(group, name, type.get(), space);
+    const Hdf5Handle dataset = create_dataset(group, name, type.get(), shape, dataset_creation_);
     if (!content.empty()) {
       check_hdf5(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, content.data()),
                  std::string("write ") + name);
@@ -341,22 +328,21 @@ class Layouter {
       check_hdf5(H5Tinsert(type.get(), name, at, numbers.get()), "make a type");
       at += boxes.dimensions() * word;
     }
-    return write_dataset(group, "boxes", type, make_space({boxes.size()}), std::as_bytes(boxes.words()));
+    return write_dataset(group, "boxes", type, {boxes.size()}, std::as_bytes(boxes.words()));
   }
 
   /// The checksums are known only with the data. The dataset gets its space now, and its content with the commit
   /// record.
   Region create_checksums(hid_t group) {
-    const Extents shape{index_.checksums.size()};
-    const auto dataset = create_dataset(group, "checksums", H5T_NATIVE_UINT64, make_space(shape));
+    const auto dataset =
+        create_dataset(group, "checksums", H5T_NATIVE_UINT64, {index_.checksums.size()}, dataset_creation_);
     return region_of(dataset, index_.checksums.size() * sizeof(std::uint64_t));
   }
 
   /// JSON, padded with spaces before the list of variables.
   GuardedRegion write_manifest(hid_t group) {
     const std::string manifest = encode_manifest(index_, kManifestRoom);
-    return write_dataset(group, "manifest", make_hdf5_string(manifest.size()), make_space({}),
-                         std::as_bytes(std::span(manifest)));
+    return write_dataset(group, "manifest", make_hdf5_string(manifest.size()), {}, std::as_bytes(std::span(manifest)));
   }
 
   FileIndex& index_;
@@ -369,15 +355,10 @@ class Layouter {
 /// Returns the digest of what was copied.
 std::uint64_t copy(const PosixFile& from, const PosixFile& to, const std::vector<Region>& regions) {
   Xxh3Stream digest;
-  Bytes buffer;
-  for (const Region& region : regions) {
-    for (std::uint64_t done = 0; done < region.size; done += buffer.size()) {
-      buffer.resize(static_cast<std::size_t>(std::min(region.size - done, kMaxBlockBytes)));
-      from.read_all(buffer, region.offset + done);
-      to.write_all(buffer, region.offset + done);
-      digest.update(buffer);
-    }
-  }
+  for_each_piece(from, regions, [&](const Bytes& piece, std::uint64_t offset) {
+    to.write_all(piece, offset);
+    digest.update(piece);
+  });
   return digest.digest();
 }
 
@@ -425,7 +406,7 @@ void fill_with_zeros(const PosixFile& file, const std::vector<Region>& regions) 
 
 /// True if every element of every variable is in a box.
 bool is_covered(const FileIndex& index) {
-  return std::all_of(index.variables.begin(), index.variables.end(), [&](const StoredVariable& variable) {
+  return std::ranges::all_of(index.variables, [&](const StoredVariable& variable) {
     std::uint64_t held = 0;  // boxes do not overlap
     for (std::size_t b = 0; b < variable.box_count; ++b) {
       held += volume(index.row(variable, b).extent);
@@ -532,11 +513,7 @@ bool LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle, bool 
 
 StructureImage LaidOutFile::image() const {
   StructureImage image{commit_record_, regions_, {}};
-  std::uint64_t size = 0;
-  for (const Region& region : regions_) {
-    size += region.size;
-  }
-  image.content.resize(static_cast<std::size_t>(size));
+  image.content.resize(static_cast<std::size_t>(sum_of(regions_, &Region::size)));
   std::span<std::byte> rest = image.content;
   for (const Region& region : regions_) {
     layout_.read_all(rest.first(static_cast<std::size_t>(region.size)), region.offset);

@@ -98,12 +98,10 @@ PartCommitRecord read_part_commit_record(const PosixFile& file) {
     reject(file, "a part of a node-local copy that another version of this library made");
   }
   PartCommitRecord commit_record{words[2], words.get(3), words.get(6)};
-  const auto lies_inside = [&](const Region& region, std::uint64_t most) {
-    return region.size <= most && region.offset <= size && region.size <= size - region.offset;
-  };
-  if (!lies_inside({kPartDataOffset, commit_record.data_bytes}, size) ||
-      !lies_inside(commit_record.head.region, kMostHeadBytes) ||
-      !lies_inside(commit_record.tables.region, kMostTableBytes)) {
+  const Region& head = commit_record.head.region;
+  const Region& tables = commit_record.tables.region;
+  if (!Region{kPartDataOffset, commit_record.data_bytes}.lies_before(size) || !head.lies_before(size) ||
+      !tables.lies_before(size) || head.size > kMostHeadBytes || tables.size > kMostTableBytes) {
     reject(file, "its tables would lie outside of the file");
   }
   return commit_record;
@@ -177,7 +175,7 @@ bool lock_soon(const core::Descriptor& file) {
 
 /// What the file holds there, to be read.
 core::Mapping read_range(const PosixFile& file, std::uint64_t offset, std::size_t size) {
-  if (offset > file.size() || size > file.size() - offset) {
+  if (!Region{offset, size}.lies_before(file.size())) {
     reject(file, "its data end too early");
   }
   if (file.is_in_memory()) {
@@ -222,7 +220,7 @@ void for_each_row(const Part& part, const FileIndex& index, Visit&& visit) {
       if (bytes == 0) {
         continue;
       }
-      if (next == places.size() || places[next] > part.data_bytes() || bytes > part.data_bytes() - places[next]) {
+      if (next == places.size() || !Region{places[next], bytes}.lies_before(part.data_bytes())) {
         reject(part, "does not hold what the table of boxes says");
       }
       visit(variable, row, places[next++]);
@@ -316,8 +314,7 @@ Part::Part(PosixFile file) : file_(std::move(file)) {
 }
 
 /// Small pages of memory cost more to map than to copy into the processor's cache, from where they go on.
-template <class Use>
-void Part::for_each_piece(std::uint64_t offset, std::uint64_t size, Use&& use) const {
+void Part::for_each_piece(std::uint64_t offset, std::uint64_t size, const UseBytes& use) const {
   Bytes buffer(static_cast<std::size_t>(std::min<std::uint64_t>(size, kCachedBytes / 2)));
   for (std::uint64_t done = 0; done < size; done += buffer.size()) {
     const auto piece =
@@ -325,17 +322,6 @@ void Part::for_each_piece(std::uint64_t offset, std::uint64_t size, Use&& use) c
     file_.read_all(piece, kPartDataOffset + offset + done);
     use(piece);
   }
-}
-
-void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) const {
-  for_each_piece(offset, into.size(), [&](std::span<const std::byte> piece) {
-    copy_and_digest(piece, into.first(piece.size()), digest);
-    into = into.subspan(piece.size());
-  });
-}
-
-void Part::digest(std::uint64_t offset, std::size_t size, Xxh3Stream& digest) const {
-  for_each_piece(offset, size, [&](std::span<const std::byte> piece) { digest.update(piece); });
 }
 
 core::Mapping Part::data() const { return read_range(file_, kPartDataOffset, static_cast<std::size_t>(data_bytes_)); }
@@ -419,22 +405,6 @@ void PartSlot::commit_received(std::span<const std::byte> commit_record) {
   core::failpoint("local.partner_record_written");
 }
 
-void PartsSource::Data::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) const {
-  if (part) {
-    part->read(offset, into, digest);
-  } else {
-    copy_and_digest(bytes.subspan(static_cast<std::size_t>(offset), into.size()), into, digest);
-  }
-}
-
-void PartsSource::Data::add_to(std::uint64_t offset, std::size_t size, Xxh3Stream& digest) const {
-  if (part) {
-    part->digest(offset, size, digest);
-  } else {
-    digest.update(bytes.subspan(static_cast<std::size_t>(offset), size));
-  }
-}
-
 void PartsSource::add(std::shared_ptr<const Part> part, const FileIndex& index) {
   const std::vector<PartRow> rows = rows_of(*part, index);
   add(rows, Data{std::move(part), {}, nullptr});
@@ -474,25 +444,19 @@ std::uint64_t PartsSource::place_in_row(const StoredVariable& variable, const Bo
   return places_.at(static_cast<std::size_t>(number));
 }
 
-/// Where it begins.
-PartsSource::Row PartsSource::block(const StoredVariable& variable, const BoxRow& row, std::uint64_t number) const {
+void PartsSource::for_each_piece(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
+                                 std::size_t size, const UseBytes& use) const {
   const auto found = rows_.find(row.first_checksum);
   if (found == rows_.end()) {
     throw CorruptError("the part of rank " + std::to_string(row.rank) + " of a node-local copy is not on this host");
   }
-  return {found->second.data, found->second.offset + place_in_row(variable, row, number)};
-}
-
-void PartsSource::read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
-                       std::span<std::byte> content, Xxh3Stream* digest) const {
-  const Row from = block(variable, row, number);
-  from.data->read(from.offset, content, digest);
-}
-
-void PartsSource::digest(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::size_t size,
-                         Xxh3Stream& digest) const {
-  const Row from = block(variable, row, number);
-  from.data->add_to(from.offset, size, digest);
+  const Data& data = *found->second.data;
+  const std::uint64_t offset = found->second.offset + place_in_row(variable, row, number);
+  if (data.part) {
+    data.part->for_each_piece(offset, size, use);
+  } else {
+    use(data.bytes.subspan(static_cast<std::size_t>(offset), size));
+  }
 }
 
 void begin_assembly(const core::FileAddress& file, const StructureImage& image) {
@@ -522,7 +486,9 @@ void add_part(const core::FileAddress& file, const Part& part, std::span<const s
 
 void end_assembly(const core::FileAddress& file, const StructureImage& image, const FileIndex& index, bool durable) {
   PosixFile target = PosixFile::open_to_write(file);
-  complete_file(target, image.commit_record, index.checksums.span());
+  CommitRecord commit_record = image.commit_record;
+  write_checksums(target, commit_record, index.checksums.span());
+  write_commit_record(target, commit_record);
   if (durable) {
     target.sync();
   }

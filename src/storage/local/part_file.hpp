@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -30,8 +29,6 @@
 #include "storage/write/write_item.hpp"
 
 namespace reprieve::storage {
-
-// Which copy of the state a part file belongs to.
 
 /// A checkpoint that lies as one part for each rank in the memory of the nodes. Parts belong together if they are equal
 /// in all of this.
@@ -105,30 +102,23 @@ class Part {
   /// @throws StorageError
   [[nodiscard]] std::uint64_t file_bytes() const { return file_.size(); }
 
-  /// Some of the data, which are added to the digest if there is one.
-  /// @param offset  from the begin of the data @throws StorageError, CorruptError if the data end before that
-  void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) const;
-  /// Adds some of the data to the digest, which is empty. @throws as `read`; std::bad_alloc
-  void digest(std::uint64_t offset, std::size_t size, Xxh3Stream& digest) const;
+  /// Gives @p use some of the data. @param offset  from the begin of the data
+  /// @throws StorageError, CorruptError if the data end before that; std::bad_alloc
+  void for_each_piece(std::uint64_t offset, std::uint64_t size, const UseBytes& use) const;
   /// All data, to be read: mapped where the file lies in memory. A file on a disk is never mapped: an error of the disk
   /// would end the process by a signal. @throws StorageError, CorruptError; std::bad_alloc
   [[nodiscard]] core::Mapping data() const;
 
  private:
-  template <class Use>
-  void for_each_piece(std::uint64_t offset, std::uint64_t size, Use&& use) const;
-
   PosixFile file_;
   PartName name_;
   PartTables tables_;
   std::uint64_t data_bytes_ = 0;
 };
 
-// The file of one part, which is written over and over.
-
-/// One file, locked while this lives, so that nobody takes it for one of a dead run. It holds a part of this rank, or
-/// in memory one of a rank on another host, which comes piece by piece. Used by one thread at a time. Members throw
-/// StorageError and std::bad_alloc.
+/// The file of one part, which is written over and over: locked while this lives, so that nobody takes it for one of a
+/// dead run. It holds a part of this rank, or in memory one of a rank on another host, which comes piece by piece. Used
+/// by one thread at a time. Members throw StorageError and std::bad_alloc.
 class PartSlot {
  public:
   /// Makes the file. @param directory  lives as long as this
@@ -173,8 +163,6 @@ class PartSlot {
   std::vector<std::uint64_t> rows_;
 };
 
-// The blocks of a checkpoint that lies in parts.
-
 /// A row of the table of boxes that is not empty. Its elements lie side by side.
 struct PartRow {
   std::uint64_t first_checksum = 0;  ///< which no other row has
@@ -192,10 +180,8 @@ class PartsSource final : public BlockSource {
   /// Whether the data of this row are here. An empty row always is.
   [[nodiscard]] bool has(const StoredVariable& variable, const BoxRow& row) const;
 
-  void read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::span<std::byte> content,
-            Xxh3Stream* digest) const override;
-  void digest(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::size_t size,
-              Xxh3Stream& digest) const override;
+  void for_each_piece(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::size_t size,
+                      const UseBytes& use) const override;
 
  private:
   /// Data of a part: its file, or memory that another process has sent.
@@ -203,9 +189,6 @@ class PartsSource final : public BlockSource {
     std::shared_ptr<const Part> part;
     std::span<const std::byte> bytes;
     std::shared_ptr<const void> owner;  ///< of the bytes
-
-    void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) const;
-    void add_to(std::uint64_t offset, std::size_t size, Xxh3Stream& digest) const;
   };
   struct Row {
     std::shared_ptr<const Data> data;
@@ -213,7 +196,6 @@ class PartsSource final : public BlockSource {
   };
 
   void add(const std::vector<PartRow>& rows, Data data);
-  [[nodiscard]] Row block(const StoredVariable& variable, const BoxRow& row, std::uint64_t number) const;
   [[nodiscard]] std::uint64_t place_in_row(const StoredVariable& variable, const BoxRow& row,
                                            std::uint64_t number) const;
 

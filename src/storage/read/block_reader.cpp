@@ -40,7 +40,7 @@ void BlockReader::read_once(const Place& place, std::span<std::byte> content) co
   digest_.reset();
   Xxh3Stream* const digest = verify_ ? &digest_ : nullptr;
   if (source_ != nullptr) {
-    source_->read(place.variable, place.row, place.number, content, digest);
+    source_->for_each_piece(place.variable, place.row, place.number, content.size(), copying_to(content, digest));
     return;
   }
   const Dataset dataset = place.variable.dataset();
@@ -56,18 +56,16 @@ void BlockReader::expect_small(std::uint64_t begin, std::uint64_t end) const noe
   }
 }
 
-std::optional<BlockReader::SmallPlace> BlockReader::small_place(const StoredVariable& variable, const BoxRow& row) {
+std::optional<Region> BlockReader::small_place(const StoredVariable& variable, const BoxRow& row) {
   const std::size_t element_size = variable.type.size_bytes;
   const std::uint64_t elements = volume(row.extent);
   if (elements == 0 || elements > WindowReader::kMostBytes / element_size || !variable.chunk.empty()) {
     return std::nullopt;
   }
-  const SmallPlace place{variable.file_offset, static_cast<std::size_t>(elements) * element_size};
-  if (variable.distribution == state::Distribution::per_rank) {
-    return SmallPlace{place.offset + row.offset[0] * element_size, place.size};
-  }
-  const auto position = dense_position(variable.shape, row.offset, row.extent, element_size);
-  return position ? std::optional(SmallPlace{place.offset + *position, place.size}) : std::nullopt;
+  const auto position = variable.distribution == state::Distribution::per_rank
+                            ? std::optional(row.offset[0] * element_size)
+                            : dense_position(variable.shape, row.offset, row.extent, element_size);
+  return position ? std::optional(Region{variable.file_offset + *position, elements * element_size}) : std::nullopt;
 }
 
 std::span<const std::byte> BlockReader::small(const StoredVariable& variable, const BoxRow& row) const {
@@ -140,7 +138,7 @@ bool BlockReader::block_is_right(const Place& place) {
   digest_.reset();
   const auto add_to_digest = [&] {
     if (source_ != nullptr) {
-      source_->digest(place.variable, place.row, place.number, size, digest_);
+      source_->for_each_piece(place.variable, place.row, place.number, size, adding_to(digest_));
       return true;
     }
     return reader_ && offset && reader_->digest(*offset, size, digest_);

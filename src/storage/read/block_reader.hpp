@@ -21,9 +21,10 @@
 
 namespace reprieve::storage {
 
-// Where the bytes of a checkpoint come from, if not from its file.
+/// What takes one piece of bytes after the other.
+using UseBytes = std::function<void(std::span<const std::byte> piece)>;
 
-/// Local: no MPI. Used by one thread at a time.
+/// Where the bytes of a checkpoint come from, if not from its file. Local: no MPI. Used by one thread at a time.
 class BlockSource {
  public:
   BlockSource() = default;
@@ -31,13 +32,10 @@ class BlockSource {
   BlockSource(const BlockSource&) = delete;
   BlockSource& operator=(const BlockSource&) = delete;
 
-  /// Fills @p content with block @p number of a row, its elements side by side in C order, and adds them to @p digest
-  /// if there is one. @throws CorruptError if they cannot be had
-  virtual void read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
-                    std::span<std::byte> content, Xxh3Stream* digest) const = 0;
-  /// Adds the @p size bytes of that block to @p digest, which is empty. @throws as `read`
-  virtual void digest(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::size_t size,
-                      Xxh3Stream& digest) const = 0;
+  /// Gives @p use the @p size bytes of block @p number of a row, its elements side by side in C order.
+  /// @throws CorruptError if they cannot be had
+  virtual void for_each_piece(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::size_t size,
+                              const UseBytes& use) const = 0;
 };
 
 class BlockReader {
@@ -83,11 +81,7 @@ class BlockReader {
   void finish() const { staging_.finish(); }
 
   /// Where a row lies in the file, if that is a few bytes side by side: one block.
-  struct SmallPlace {
-    std::uint64_t offset = 0;
-    std::size_t size = 0;
-  };
-  [[nodiscard]] static std::optional<SmallPlace> small_place(const StoredVariable& variable, const BoxRow& row);
+  [[nodiscard]] static std::optional<Region> small_place(const StoredVariable& variable, const BoxRow& row);
   /// Reads a small row together with its neighbours. False: the caller must read it in the usual way, which also
   /// reports errors. @p content has the row's size
   [[nodiscard]] bool read_small(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const;
@@ -145,8 +139,6 @@ class BlockReader {
   Bytes buffer_;
 };
 
-// The one loop that verifies.
-
 /// Some blocks of a file: of the rows that ranks of the saving run wrote, those that are taken.
 struct BlockShare {
   std::uint64_t first = 0;         ///< of these ranks
@@ -158,8 +150,8 @@ struct BlockShare {
   };
 };
 
-/// Calls @p visit(place, row) for each block of the share, until it says no. Small rows are read together with their
-/// neighbours: for those that are right, @p passed(bytes) is called instead.
+/// The one loop that verifies: calls @p visit(place, row) for each block of the share, until it says no. Small rows are
+/// read together with their neighbours: for those that are right, @p passed(bytes) is called instead.
 /// @throws what the two throw; StorageError, CorruptError if the file ends too early
 template <class Visit, class Passed>
 void for_each_block(const BlockReader& reader, const FileIndex& index, const BlockShare& share, Visit&& visit,

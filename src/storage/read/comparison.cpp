@@ -246,8 +246,8 @@ std::string array_difference(const StoredVariable& stored, const DistributedArra
 
 std::vector<std::string> ways_out(const Differences& differences, int saved_ranks) {
   const auto any = [&](std::string_view text) {
-    return std::any_of(differences.begin(), differences.end(),
-                       [&](const std::string& line) { return line.find(text) != std::string::npos; });
+    return std::ranges::any_of(differences,
+                               [&](const std::string& line) { return line.find(text) != std::string::npos; });
   };
   std::vector<std::string> ways;
   if (any(kNotStored) && any(kNotRegistered)) {

@@ -53,9 +53,7 @@ std::vector<Corruption> verify_file(const std::filesystem::path& file,
 /// @throws CorruptError, StorageError, UsageError if there is no such variable
 std::vector<std::byte> read_variable(const std::filesystem::path& file, const std::string& name);
 
-// Reading the variables of a file piece by piece, for those who cannot hold a whole one in memory.
-
-/// An open checkpoint file. Needs no MPI.
+/// Reads the variables of a file piece by piece, for those who cannot hold a whole one in memory. Needs no MPI.
 class VariableReader {
  public:
   /// @throws CorruptError, StorageError, MismatchError (a format of a later version)

@@ -115,9 +115,8 @@ class Proof {
 
   void judge(const std::vector<Suspect>& suspects, const std::vector<Bytes>& of_ranks) const {
     for (std::size_t i = 0; i < suspects.size(); ++i) {
-      const bool read_right = std::any_of(of_ranks.begin(), of_ranks.end(), [&](const Bytes& findings) {
-        return findings[i] == static_cast<std::byte>(Finding::right);
-      });
+      const bool read_right = std::ranges::any_of(
+          of_ranks, [&](const Bytes& findings) { return findings[i] == static_cast<std::byte>(Finding::right); });
       if (!read_right) {
         throw CorruptError(file_ + ": " + in_words(suspects[i]) + " (checksum differs)");
       }

@@ -395,14 +395,11 @@ void Restorer::settle_arrays() {
 
 void Restorer::fill_arrays() {
   find_same_splits();
-  std::uint64_t bytes = 0;
-  for (const RestoreTarget& target : comparison_.arrays) {
-    for (const MemoryBox& box : target.array.boxes) {
-      bytes += volume(box.extent) * target.array.type.size_bytes;
-    }
-  }
   read_twice("reading the arrays", [&] {
-    report_about("reading", bytes);
+    report_about("reading", sum_of(comparison_.arrays, [](const RestoreTarget& target) {
+                   return sum_of(target.array.boxes, [](const MemoryBox& box) { return volume(box.extent); }) *
+                          target.array.type.size_bytes;
+                 }));
     settle_arrays();
     for (const RestoreTarget& target : comparison_.arrays) {
       stored_->fill(*target.stored, target.array);

@@ -120,8 +120,6 @@ class [[gnu::visibility("hidden")]] Restorer {
   std::optional<StoredCheckpoint> stored_;
 };
 
-// All ranks together verify a whole file, before anything is restored from it.
-
 /// The rank that proves a block. A saving rank's blocks: the rank that replaces it now, or several in turn. Replicated
 /// variables: all in turn. Pure.
 /// @param saver  the rank that wrote it

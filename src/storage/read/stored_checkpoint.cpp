@@ -181,10 +181,8 @@ void restore_copies(const StoredCheckpoint& stored, const StoredVariable& variab
   const std::vector<BoxView<std::byte>> views = views_of(array);
   const auto copies = copies_of(boxes_of(views), parts_written_by(index, variable, static_cast<std::uint64_t>(rank)));
   const Bytes content = stored.content_of(values, index.row(values, static_cast<std::size_t>(rank)));
-  std::size_t wanted = 0;
-  for (const Copy& copy : copies) {
-    wanted += bytes_of(copy.place, variable.type.size_bytes);
-  }
+  const auto size_of = [&](const Copy& copy) { return bytes_of(copy.place, variable.type.size_bytes); };
+  const std::uint64_t wanted = sum_of(copies, size_of);
   if (values.type != variable.type || wanted != content.size()) {
     throw CorruptError("variable '" + variable.name + "': rank " + std::to_string(rank) + " saved " +
                        std::to_string(content.size()) + " bytes of copies of shared elements, where its boxes have " +
@@ -196,7 +194,7 @@ void restore_copies(const StoredCheckpoint& stored, const StoredVariable& variab
     const auto& view = views[copy.box];
     copy_into(view, view.data + displacement(view.box, view.strides_bytes, copy.place.offset), copy.place.extent,
               variable.type.size_bytes, next, dense_strides(copy.place.extent, variable.type.size_bytes), staging);
-    next += bytes_of(copy.place, variable.type.size_bytes);
+    next += size_of(copy);
   }
 }
 

@@ -57,6 +57,10 @@ void fill_versions(FileMetadata& metadata) {
   metadata.hdf5_version = hdf5_version();
 }
 
+std::pair<Digest128, Digest128> digests_of(const DescriptionMessage& message) {
+  return {xxh3_128(message.facts), xxh3_128(message.numbers)};
+}
+
 using Distribution = state::Distribution;
 
 constexpr std::size_t kMostBytesOfOne = std::size_t{4} << 20U;
@@ -211,7 +215,7 @@ void CheckpointWriter::find_layout(DescriptionMessage description, FileMetadata 
   metadata.world_size = comm_.size();
   fill_versions(metadata);
   const bool differs = !cache_.content || cache_.content->writer != options_.writer ||
-                       cache_.content->described != digest_of(description);
+                       cache_.content->described != digests_of(description);
   const auto [same_facts, any_differs] = comm_.compare(xxh3(description.facts), differs ? 1 : 0, what);
   if (any_differs != 0 || !kept_layout_takes(metadata, what)) {
     lay_out_anew(std::move(description), same_facts, metadata, what);
@@ -234,7 +238,7 @@ bool CheckpointWriter::kept_layout_takes(const FileMetadata& metadata, const std
 void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
                                     const std::string& what) {
   cache_.content.reset();
-  const DescriptionDigest described = digest_of(description);
+  const auto described = digests_of(description);
   auto told = send_to_rank_0(comm_, std::move(description), same_facts, what);
   std::shared_ptr<LaidOutFile> file;
   Places places;
@@ -383,16 +387,14 @@ void CheckpointWriter::gather_and_write_checksums(const std::string& what) {
 }
 
 void CheckpointWriter::write_checksums_and_commit_record() {
-  const auto checksums = std::as_bytes(cache_.content->file->index().checksums.span());
   if (!written_.file) {
     written_.file.emplace(PosixFile::open_to_write(plan_.file));
   }
   const PosixFile& file = *written_.file;
   check_structure(file);
   CommitRecord commit_record = cache_.content->file->commit_record();
-  file.write_all(checksums, commit_record.checksums.region.offset);
+  write_checksums(file, commit_record, cache_.content->file->index().checksums.span());
   core::failpoint("save.checksums_written");
-  commit_record.checksums.digest = xxh3(checksums);
   write_commit_record(file, commit_record);
   core::failpoint("save.record_written");
   durable_ = false;

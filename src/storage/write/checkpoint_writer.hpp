@@ -7,10 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/communicator.hpp"
 #include "core/directory.hpp"
+#include "storage/bytes/checksum.hpp"
 #include "storage/format/commit_record.hpp"
 #include "storage/format/description.hpp"
 #include "storage/format/file_index.hpp"
@@ -19,8 +21,6 @@
 
 namespace reprieve::storage {
 
-// The layout of a file, kept from one save to the next.
-
 class LaidOutFile;
 
 /// What a rank keeps from one save to the next. As long as no rank registers other variables or shapes than before, the
@@ -28,7 +28,9 @@ class LaidOutFile;
 struct LayoutCache {
   struct Content {
     WriterKind writer;
-    DescriptionDigest described;        ///< what this rank said of its variables, for which the layout was made
+    /// Digests of what this rank said of its variables, for which the layout was made: of the facts, and of the
+    /// numbers.
+    std::pair<Digest128, Digest128> described;
     Bytes common;                       ///< what rank 0 sent to all ranks
     Bytes places;                       ///< what it sent to this one
     std::shared_ptr<LaidOutFile> file;  ///< rank 0's
@@ -44,8 +46,6 @@ struct LayoutCache {
   std::optional<Model> model;
   WriteHistory history;  ///< what this rank has written before, into files that may be written over
 };
-
-// Whether what is registered as equal on all ranks is equal.
 
 /// Warns on rank 0 of the replicated variables that have another value on some rank: only those of rank 0 are saved,
 /// and all ranks would continue with them. Looks at the first 4 MiB of each variable, and at 64 MiB in all; at numbers

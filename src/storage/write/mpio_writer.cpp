@@ -99,8 +99,7 @@ class CollectiveTransfer {
       const hsize_t elements = piece == nullptr ? 1 : volume(piece->extent);
       // A text is one string in its dataset, but a row of bytes in the plan.
       const bool one_string = H5Sget_simple_extent_type(file_space.get()) == H5S_SCALAR && elements != 1;
-      const hsize_t memory_elements = one_string ? 1 : elements;
-      const Hdf5Handle memory_space(H5Screate_simple(1, &memory_elements, nullptr), H5Sclose, "make a dataspace");
+      const Hdf5Handle memory_space = make_hdf5_space({one_string ? 1 : elements});
       select(file_space, memory_space, piece);
       const std::byte nothing{};
       check_hdf5(H5Dwrite(dataset.get(), type.get(), memory_space.get(), file_space.get(), transfer_.get(),

@@ -133,10 +133,9 @@ void check_declared_memory(cluster::Communicator& comm, const Checkpoint::Regist
 }
 
 void check_descriptions(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
-  const bool are_all_declared =
-      std::all_of(registry.variables.begin(), registry.variables.end(), [](const auto& entry) {
-        return entry.second.distribution != Distribution::distributed || entry.second.declared != nullptr;
-      });
+  const bool are_all_declared = std::ranges::all_of(registry.variables, [](const auto& entry) {
+    return entry.second.distribution != Distribution::distributed || entry.second.declared != nullptr;
+  });
   if (are_all_declared) {
     return;  // on all ranks alike: their registrations have been compared
   }

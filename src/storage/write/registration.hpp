@@ -13,10 +13,8 @@
 
 namespace reprieve::storage {
 
-// What the ranks send to rank 0 about their variables: as little as it needs to plan a file.
-
-/// The messages of all ranks, on rank 0; nothing on the others. The facts are rank 0's alone if the ranks have the same
-/// ones. Otherwise of each rank, for the error that lists the differences. Takes @p mine. Collective.
+/// What ranks say of their variables, on rank 0; nothing on the others. The facts are rank 0's alone if the ranks have
+/// the same ones. Otherwise of each rank, for the error that lists the differences. Takes @p mine. Collective.
 [[nodiscard]] std::vector<DescriptionMessage> send_to_rank_0(cluster::Communicator& comm, DescriptionMessage mine,
                                                              bool same_facts, std::string_view what);
 

@@ -33,14 +33,8 @@ constexpr std::uint64_t kCollectorsPerNode = 2;
 /// With less to exchange, the exchange costs more than it gains.
 constexpr std::uint64_t kLeastScatteredBytes = std::uint64_t{1} << 20U;
 
-/// A range of the file whose bytes are exchanged at once. It is cut into shares of the same size. One rank collects and
-/// writes each share.
-struct Window {
-  std::uint64_t begin;
-  std::uint64_t end;
-};
-
-/// How windows are shared out among the ranks. The same on all of them.
+/// Windows are ranges of the file whose bytes are exchanged at once. Each is cut into shares of the same size, and one
+/// rank collects and writes each share: this says which. The same on all ranks.
 class ShareMap {
  public:
   /// @param bytes  to be exchanged in all: a little is shared out among the ranks as well
@@ -56,16 +50,15 @@ class ShareMap {
   }
   [[nodiscard]] std::uint64_t share_bytes() const noexcept { return share_bytes_; }
 
-  /// The windows that hold all the regions, in order. Regions that lie in no window are none.
-  [[nodiscard]] std::vector<Window> windows(std::vector<Region> regions) const {
-    std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
-    std::vector<Window> windows;
+  /// Where the windows begin that hold all the regions, in order. Regions that lie in no window are none.
+  [[nodiscard]] std::vector<std::uint64_t> windows(std::vector<Region> regions) const {
+    std::ranges::sort(regions, {}, &Region::offset);
+    const std::uint64_t size = shares_ * share_bytes_;
+    std::vector<std::uint64_t> windows;
     for (const Region& region : regions) {
-      std::uint64_t next = windows.empty() ? region.offset : std::max(region.offset, windows.back().end);
-      while (next < region.offset + region.size) {
-        const std::uint64_t begin = next / share_bytes_ * share_bytes_;
-        windows.push_back({begin, begin + shares_ * share_bytes_});
-        next = windows.back().end;
+      std::uint64_t next = windows.empty() ? region.offset : std::max(region.offset, windows.back() + size);
+      for (; next < region.offset + region.size; next = windows.back() + size) {
+        windows.push_back(next / share_bytes_ * share_bytes_);
       }
     }
     return windows;
@@ -125,7 +118,7 @@ class Share {
   /// it.
   template <class Visit>
   void visit_runs(Visit&& visit) {
-    std::sort(pieces_.begin(), pieces_.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
+    std::ranges::sort(pieces_, {}, &Region::offset);
     for (std::size_t i = 0; i < pieces_.size();) {
       Region run = pieces_[i];
       for (++i; i < pieces_.size() && pieces_[i].offset == run.offset + run.size; ++i) {
@@ -150,11 +143,8 @@ std::uint64_t nodes_of(const cluster::Communicator& comm) {
 }
 
 std::uint64_t scattered_bytes(const WritePlan& plan) {
-  std::uint64_t bytes = 0;
-  for (const WritePlan::Variable& variable : plan.variables) {
-    bytes += variable.scattered ? variable.bytes : 0;
-  }
-  return bytes;
+  return sum_of(plan.variables,
+                [](const WritePlan::Variable& variable) { return variable.scattered ? variable.bytes : 0; });
 }
 
 /// One file. A rank that fails says so before the next exchange, so that the others are not left alone in it.
@@ -207,11 +197,8 @@ class PieceExchange {
   void open() {
     check_file_size_limit(plan_.file, plan_.end_in_file());  // this rank may have another one than rank 0
     part_.file.emplace(PosixFile::open_to_write(plan_.file));
-    std::uint64_t bytes = scattered_bytes(plan_) / static_cast<std::uint64_t>(comm_.size());
-    for (const WriteItem& item : large_) {
-      bytes += item.bytes();
-    }
-    stream_.emplace(*part_.file, plan_.io, bytes, plan_.least_direct_bytes());
+    const std::uint64_t exchanged = scattered_bytes(plan_) / static_cast<std::uint64_t>(comm_.size());
+    stream_.emplace(*part_.file, plan_.io, exchanged + sum_of(large_, &WriteItem::bytes), plan_.least_direct_bytes());
     if (share_) {
       collected_.emplace(map_.share_bytes());
     }
@@ -222,7 +209,7 @@ class PieceExchange {
 
   void exchange_small() {
     core::Outcome failure;
-    for (const Window& window : windows_) {
+    for (const std::uint64_t window : windows_) {
       if (!failure) {
         failure = core::capture([&] { pack(window); });
       }
@@ -234,7 +221,7 @@ class PieceExchange {
   }
 
   /// What other ranks collect goes into messages, what this one does into its buffer.
-  void pack(const Window& window) {
+  void pack(std::uint64_t window) {
     outgoing_.bytes.clear();
     outgoing_.sizes.assign(static_cast<std::size_t>(comm_.size()), 0);
     for (std::size_t to = 0; to < outgoing_.sizes.size(); ++to) {
@@ -242,7 +229,7 @@ class PieceExchange {
       if (!share) {
         continue;
       }
-      const std::uint64_t begin = window.begin + *share * map_.share_bytes();
+      const std::uint64_t begin = window + *share * map_.share_bytes();
       if (to == static_cast<std::size_t>(comm_.rank())) {
         for_each_piece(begin, [&](const PieceHeader& header, auto piece) { collected_->put(header, piece); });
         continue;
@@ -276,11 +263,11 @@ class PieceExchange {
     }
   }
 
-  void write_share(const Window& window) {
+  void write_share(std::uint64_t window) {
     if (collected_) {
       collected_->put_all(incoming_.bytes);
       collected_->visit_runs([&](std::uint64_t offset, std::span<const std::byte> bytes) {
-        stream_->write(bytes, window.begin + *share_ * map_.share_bytes() + offset);
+        stream_->write(bytes, window + *share_ * map_.share_bytes() + offset);
       });
     }
   }
@@ -320,8 +307,8 @@ class PieceExchange {
   std::vector<bool> is_small_;          ///< of the plan's items
   std::size_t next_small_ = 0;          ///< the first without a cursor yet
   state::Staging staging_;
-  std::deque<RowCursor> cursors_;  ///< through those that have been begun
-  std::vector<Window> windows_;    ///< the same on all ranks
+  std::deque<RowCursor> cursors_;       ///< through those that have been begun
+  std::vector<std::uint64_t> windows_;  ///< where each begins; the same on all ranks
   cluster::Parts outgoing_;
   cluster::Parts incoming_;
   WrittenPart part_;

@@ -445,13 +445,7 @@ void RowCursor::advance(std::uint64_t bytes) {
   }
 }
 
-std::uint64_t WritePlan::own_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const WriteItem& item : items) {
-    bytes += item.bytes();
-  }
-  return bytes;
-}
+std::uint64_t WritePlan::own_bytes() const { return sum_of(items, &WriteItem::bytes); }
 
 std::uint64_t WritePlan::end_in_file() const {
   std::uint64_t end = 0;

@@ -24,14 +24,12 @@
 
 namespace reprieve::storage {
 
-// What a rank has written into a file, as digests of its ranges. Where a file is written over, ranges that must hold
-// what they hold already are left as they lie. Local: no MPI.
-
 /// Ranges that need not be written, but lie in a shorter row of such than this between two that must, are written as
 /// well: one long write is faster than two.
 inline constexpr std::uint64_t kLeastGapBytes = 4 * kRangeBytes;
 
-/// What one save has written into one file, on one rank. Not thread-safe.
+/// What one save has written into one file, on one rank, as digests of its ranges. Where a file is written over, ranges
+/// that must hold what they hold already are left as they lie. Not thread-safe.
 class WrittenRanges {
  public:
   /// Which ranges are checked.
@@ -171,8 +169,6 @@ class RowCursor {
   std::uint64_t copied_rows_ = 0;  ///< that lie there, from `row_` on
   state::Staging* staging_;
 };
-
-// Writing a part of a file.
 
 /// Everything a rank needs to write its part of a file: offsets from rank 0, and the memory that goes there.
 /// Made collectively; from then on the direct writer needs neither MPI nor HDF5.

@@ -22,26 +22,10 @@ from ._native import CALLBACKS, CONSTANTS, function, numbers
 from ._tensors import array_of, is_on_device
 
 
-_NAMES = {
-    "i1": "INT8",
-    "i2": "INT16",
-    "i4": "INT32",
-    "i8": "INT64",
-    "u1": "UINT8",
-    "u2": "UINT16",
-    "u4": "UINT32",
-    "u8": "UINT64",
-    "b1": "BOOL",
-    "f2": "HALF",
-    "f4": "FLOAT",
-    "f8": "DOUBLE",
-    "c8": "COMPLEX_FLOAT",
-    "c16": "COMPLEX_DOUBLE",
-    f"f{np.dtype(np.longdouble).itemsize}": "LONG_DOUBLE" if np.dtype(np.longdouble).itemsize > 8 else "DOUBLE",
-    f"c{np.dtype(np.clongdouble).itemsize}": "COMPLEX_LONG_DOUBLE"
-    if np.dtype(np.longdouble).itemsize > 8
-    else "COMPLEX_DOUBLE",
-}
+_LONG = np.dtype(np.longdouble).itemsize
+_NAMES = {f"f{_LONG}": "LONG_DOUBLE", f"c{2 * _LONG}": "COMPLEX_LONG_DOUBLE"}  # of double where there are no longer ones
+_NAMES |= {f"i{size}": f"INT{8 * size}" for size in (1, 2, 4, 8)} | {f"u{size}": f"UINT{8 * size}" for size in (1, 2, 4, 8)}
+_NAMES |= {"b1": "BOOL", "f2": "HALF", "f4": "FLOAT", "f8": "DOUBLE", "c8": "COMPLEX_FLOAT", "c16": "COMPLEX_DOUBLE"}
 
 
 class Element:

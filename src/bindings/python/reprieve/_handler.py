@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _open
-from ._errors import Error, Preempted, UsageError
+from ._errors import Preempted, UsageError
 from ._markers import State
 from ._native import (
     CONSTANTS,
@@ -211,14 +211,8 @@ class Handler(_open.Opened):
 
     def _check(self, status: int) -> None:
         if status == PREEMPTED:
-            raise Preempted(self._note_exit_code())
+            raise Preempted(self.exit_code)
         super()._check(status)
-
-    def _note_exit_code(self) -> int:
-        code = ctypes.c_int()
-        call("exit_code", self._handle, ctypes.byref(code))
-        self._preempted_code = code.value
-        return code.value
 
     # ---- What is known
 
@@ -297,9 +291,6 @@ class Handler(_open.Opened):
             return
         if error is not None:
             self._tell_others(error)
-        if error is None:
-            self.exit_code  # stays known
-            self.close()
         else:
-            with contextlib.suppress(Error, Preempted):
-                self.close()
+            self.exit_code  # stays known
+        super().__exit__(kind, error, traceback)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
 import functools
@@ -108,13 +109,11 @@ class File:
 def is_checkpoint(path: Any) -> bool:
     """Whether it is a file that begins as one."""
     try:
-        file = File(path)
+        opened = File(path)
     except (OSError, CorruptError):
         return False
-    try:
+    with contextlib.closing(opened) as file:
         return file.size >= 8 and int(file.read(0, 8).view("<u8")[0]) == MAGIC
-    finally:
-        file.close()
 
 
 class Tables(NamedTuple):

@@ -269,7 +269,7 @@ class Opened:
         close = function(self._kind + "_close")
         status, code = close(ctypes.byref(self._handle)), None
         if status == PREEMPTED:  # at the end of a scope that was open: the handler is still there, for its exit code
-            code = self._note_exit_code()
+            code = self.exit_code  # type: ignore[attr-defined]
             status = close(ctypes.byref(self._handle))
         if not self._handle:
             _open_ones.remove(self)
@@ -280,10 +280,6 @@ class Opened:
                 self._registry.destroy()
         if code is not None:
             raise Preempted(code)
-
-    def _note_exit_code(self) -> int:
-        """Of a handler that has saved and must leave."""
-        raise NotImplementedError
 
     def _check(self, status: int) -> None:
         """Raises the error of a call."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import datetime
 import math
@@ -331,11 +332,8 @@ class StoredCheckpoint(StoredGroup):
 
 
 def _manifest(path: pathlib.Path) -> dict[str, Any]:
-    file = _layout.File(path)
-    try:
+    with contextlib.closing(_layout.File(path)) as file:
         return _layout.read_manifest(file)[0]
-    finally:
-        file.close()
 
 
 def _newest(directory: pathlib.Path) -> pathlib.Path:

@@ -167,22 +167,19 @@ class Registry:
 
     def add_functions(self, when_values_restored: Any, on_migration: Any) -> None:
         """Functions of the program that a restore calls."""
-        if when_values_restored is not None:
 
-            def prepare(_user: Any) -> None:
+        def add(name: str, kind: str, run: Callable[..., Any]) -> None:
+            def between(*arguments: Any) -> None:
                 self.restored()
-                when_values_restored()
+                run(*arguments)
                 self.refresh()  # what it has set stays
 
-            self.add("when_values_restored", self.callback("restored_fn", prepare), None)
+            self.add(name, self.callback(kind, between), None)
+
+        if when_values_restored is not None:
+            add("when_values_restored", "restored_fn", lambda _user: when_values_restored())
         if on_migration is not None:
-
-            def migrate(stored: int, _user: Any) -> None:
-                self.restored()
-                on_migration(Stored(stored, self))
-                self.refresh()
-
-            self.add("on_migration", self.callback("migration_fn", migrate), None)
+            add("on_migration", "migration_fn", lambda stored, _user: on_migration(Stored(stored, self)))
 
     # ---- While C works with it
 
