@@ -42,8 +42,9 @@ namespace {
 
 /// Events that are shown even to those who want to see nothing.
 bool matters(const std::string& name) {
-  static const std::set<std::string> kNames{"warning",    "give_up",     "fallback",   "kill",
-                                            "quarantine", "save_failed", "no_requeue", "local_drain"};
+  static const std::set<std::string> kNames{"warning",    "give_up",     "fallback",
+                                            "kill",       "quarantine",  "save_failed",
+                                            "no_requeue", "local_drain", "after_commit_failed"};
   return kNames.contains(name);
 }
 
@@ -188,6 +189,17 @@ void define_end(CLI::App& command, Options& options) {
       "--no-drain", [&] { options.settings.flushes_local_copies = false; },
       "Leave node-local copies in the memory of the nodes when a run ends in disorder. Otherwise `reprieve drain` "
       "makes a checkpoint of them");
+  command
+      .add_option("--before-start", options.settings.before_start,
+                  "Before the first start, if --directory has no checkpoint: a shell runs COMMAND with "
+                  "DIRECTORY, to fetch them; if it fails, nothing is started")
+      ->type_name("COMMAND");
+  command
+      .add_option("--after-commit", options.settings.after_commit,
+                  "After each checkpoint, beside the program: a shell runs COMMAND with FILE and DIRECTORY, to copy it "
+                  "elsewhere")
+      ->type_name("COMMAND");
+  add_duration(command, "--command-timeout", options.settings.command_timeout, "How long each of the two may take");
   add_duration(command, "--ready-timeout", options.settings.patience,
                "How long a notice waits for a program to show that it uses the library");
 }
@@ -324,6 +336,9 @@ supervisor::SupervisorSettings settings_of(const Options& options) {
   settings.deadline = deadline_of(options);
   if (!options.directory.empty()) {
     settings.directory = core::without_dots(std::filesystem::absolute(options.directory));
+  }
+  if (!settings.before_start.empty() && !settings.directory) {
+    throw UsageError("--before-start needs --directory, to know where the checkpoints belong");
   }
   if (!options.run_directory.empty()) {
     settings.run_directory_parent = options.run_directory;

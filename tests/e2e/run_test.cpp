@@ -140,6 +140,52 @@ class RunTest : public ::testing::Test {
 
 class RunNotice : public RunTest {};
 
+/// The disk of the machine is lost with it; a command of the user's has kept the checkpoints elsewhere.
+TEST_F(RunTest, CommandsKeepTheCheckpointsWhereTheMachineIsNot) {
+  const std::filesystem::path elsewhere = directory_ / "elsewhere";
+  std::filesystem::create_directory(elsewhere);
+  const Simulation simulation{.steps = 200,
+                              .step_ms = 10,
+                              .options = {"--directory", checkpoints().string(), "--before-start",
+                                          "cp -n " + elsewhere.string() + "/*.h5 \"$DIRECTORY\" || true",
+                                          "--after-commit", "sleep 0.3; cp \"$FILE\" " + elsewhere.string()}};
+  const auto run = start_and_wait(simulation);
+  run->send(SIGTERM);
+  expect_saved(*run);
+  ASSERT_EQ(run->events("after_commit").size(), 1U) << run->all_output();
+  EXPECT_TRUE(std::filesystem::exists(
+      elsewhere / run->events("exit").back()["checkpoint"].get<std::filesystem::path>().filename()));
+  std::filesystem::remove_all(checkpoints());
+  std::filesystem::create_directory(checkpoints());
+  const auto next = start(simulation);
+  expect_end(*next, 0);
+  EXPECT_EQ(next->events("fetch").size(), 1U);
+  EXPECT_EQ(next->events("restore").size(), 1U) << next->all_output();
+  EXPECT_THAT(next->out(), HasSubstr(end_of(simulation.steps)));
+}
+
+TEST_F(RunTest, NothingStartsWithoutTheCheckpointsThatCouldNotBeFetched) {
+  const auto run =
+      start({.options = {"--directory", checkpoints().string(), "--before-start", "echo no network; exit 7"}});
+  expect_end(*run, 1);
+  EXPECT_EQ(run->events("start").size(), 0U);
+  ASSERT_EQ(run->events("give_up").size(), 1U);
+  EXPECT_THAT(run->events("give_up").back()["text"].get<std::string>(), HasSubstr("code 7: no network"));
+}
+
+/// Long output, failures and a command that hangs do not stop the run.
+TEST_F(RunTest, ACommandThatFailsIsTriedAgainAndDoesNotStopTheRun) {
+  const std::filesystem::path log = directory_ / "log";
+  const auto run = start_and_wait({.steps = kEndless,
+                                   .options = {"--command-timeout", "500ms", "--after-commit",
+                                               "echo x >> " + log.string() + "; yes | head -c 300000; [ $(wc -l < " +
+                                                   log.string() + ") -gt 1 ] || sleep 60"}});
+  run->send(SIGTERM);
+  expect_saved(*run);
+  EXPECT_EQ(run->events("after_commit_failed").size(), 1U) << run->all_output();
+  EXPECT_EQ(run->events("after_commit").size(), 1U) << run->all_output();
+}
+
 TEST_F(RunNotice, WithoutOneTheProgramFinishes) {
   const auto run = start({.steps = 20});
   expect_end(*run, 0);

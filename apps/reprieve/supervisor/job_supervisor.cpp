@@ -21,7 +21,9 @@
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "core/values.hpp"
+#include "manager/checkpoint_list.hpp"
 #include "reprieve/error.hpp"
+#include "supervisor/after_commit.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
 #include "supervisor/supervised_run.hpp"
@@ -112,22 +114,6 @@ constexpr int kDrainRounds = 3;
 /// The code of `reprieve drain` where others had not flushed all yet.
 constexpr int kPartsAreMissing = 1;
 
-/// What a command said, in one line, or else what mpirun says: that stands between lines of dashes, behind the rest.
-std::string in_one_line(const std::string& output) {
-  std::string text;
-  std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line);) {
-    const bool is_frame = line.starts_with("----");
-    if (is_frame && !text.empty()) {
-      break;
-    }
-    if (!is_frame && !line.empty()) {
-      text += (text.empty() ? "" : "; ") + line;
-    }
-  }
-  return text.empty() ? "no answer" : text;
-}
-
 /// The inside of `supervise`.
 class JobSupervisor {
  public:
@@ -135,7 +121,11 @@ class JobSupervisor {
       : settings_(std::move(settings)),
         command_line_(settings_.command),
         plan_(settings_.patience),
-        policy_(settings_.restarts) {}
+        policy_(settings_.restarts) {
+    if (!settings_.after_commit.empty()) {
+      after_commit_.emplace(settings_.after_commit, settings_.command_timeout);
+    }
+  }
 
   int run() {
     if (!has_room_) {
@@ -150,6 +140,9 @@ class JobSupervisor {
       slurm_ = std::make_unique<SlurmClient>(settings_.slurm->job_id, settings_.slurm->poll, settings_.lead);
     }
     read_hosts();
+    if (!fetch_checkpoints()) {
+      return kNotStarted;
+    }
     std::optional<Verdict> verdict;
     while (choose_hosts_of_start()) {
       verdict = run_once();
@@ -175,6 +168,11 @@ class JobSupervisor {
     }
     if (slurm_) {
       slurm_->take_answer();
+    }
+    if (after_commit_) {
+      if (const auto event = after_commit_->tick()) {
+        settings_.on_event(*event);
+      }
     }
     look_for_requests();
   }
@@ -284,6 +282,30 @@ class JobSupervisor {
     }
   }
 
+  /// By the command of --before-start. @return false if nothing may be started
+  bool fetch_checkpoints() {
+    std::error_code ignored;
+    if (settings_.before_start.empty() ||
+        (fs::exists(*settings_.directory, ignored) && !manager::checkpoint_files(*settings_.directory).empty())) {
+      return true;
+    }
+    say("fetch", "no checkpoint in " + settings_.directory->string() + ": running the command of --before-start");
+    command_ = start_in_shell(settings_.before_start, *settings_.directory);
+    wait_while([&] { return !command_->code() && !plan_.requested(); }, Clock::now() + settings_.command_timeout);
+    if (command_->code() == 0) {
+      return true;
+    }
+    const std::string problem =
+        plan_.requested()  ? "was interrupted"
+        : command_->code() ? fmt::format("ended with code {}: {}", *command_->code(), in_one_line(command_->output()))
+                           : "took too long";
+    command_->kill_all();
+    say("give_up", "the command of --before-start " + problem +
+                       ". Nothing was started: the program would begin at step 0. Let the command end with 0 where "
+                       "there is nothing to fetch");
+    return false;
+  }
+
   // One start of the program.
 
   Verdict run_once() {
@@ -384,8 +406,11 @@ class JobSupervisor {
 
   void read_record() {
     for (const auto& [record, logged] : run_->read_record()) {
-      if (std::holds_alternative<events::SaveFinished>(logged.event)) {
+      if (const auto* save = std::get_if<events::SaveFinished>(&logged.event)) {
         last_save_ = Clock::now();
+        if (after_commit_) {
+          after_commit_->add(run_->progress().chiefs().at(record).directory / save->file);
+        }
       }
       if (const auto* notice = std::get_if<events::Notice>(&logged.event); notice && notice->source == "deadline") {
         request("the ranks say that the job is about to end");  // another start would meet the same end
@@ -522,6 +547,10 @@ class JobSupervisor {
 
   int leave(const Verdict& verdict) {
     flush_local_copies(verdict);
+    if (after_commit_ && after_commit_->busy()) {
+      say("waiting", "waiting for the command of --after-commit");
+      wait_while([&] { return after_commit_->busy(); }, Clock::time_point::max());
+    }
     return slurm_ && verdict.end != Verdict::End::finished ? leave_slurm_job(verdict) : verdict.exit_code;
   }
 
@@ -907,6 +936,7 @@ class JobSupervisor {
   std::vector<std::string> command_line_;  ///< of the next start
   HostNeed need_;
   std::unique_ptr<Command> command_;  ///< one of scontrol, while it runs
+  std::optional<AfterCommit> after_commit_;
   std::unique_ptr<SupervisedRun> run_;
   NoticePlan plan_;
   std::string why_;  ///< the job is about to end

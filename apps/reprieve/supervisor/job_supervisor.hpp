@@ -59,6 +59,10 @@ struct SupervisorSettings {
   std::optional<std::filesystem::path> directory;
   /// Where to make the private directory; nothing: chosen by the number of nodes.
   std::optional<std::filesystem::path> run_directory_parent;
+  /// See supervisor/after_commit.hpp; the second one needs `directory`.
+  std::string after_commit;
+  std::string before_start;
+  std::chrono::milliseconds command_timeout{30 * 60'000};
   bool shield_daemons = true;
   std::chrono::seconds link_timeout{120};
   std::optional<SlurmSettings> slurm;

@@ -313,6 +313,21 @@ std::optional<int> Command::code() {
   return code_;
 }
 
+std::string in_one_line(const std::string& output) {
+  std::string text;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_frame = line.starts_with("----");
+    if (is_frame && !text.empty()) {
+      break;
+    }
+    if (!is_frame && !line.empty()) {
+      text += (text.empty() ? "" : "; ") + line;
+    }
+  }
+  return text.empty() ? "no answer" : text;
+}
+
 SignalQueue::SignalQueue() {
   sigset_t queued;
   sigemptyset(&queued);

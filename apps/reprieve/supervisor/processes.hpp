@@ -96,6 +96,9 @@ class Command {
   std::string output_;
 };
 
+/// What a command said, in one line, or else what mpirun says: that stands between lines of dashes, behind the rest.
+[[nodiscard]] std::string in_one_line(const std::string& output);
+
 // Signals as a queue to read from instead of handlers that interrupt.
 
 /// While it lives, the signals that a supervisor acts on (and SIGCHLD, which wakes it) wait here. SIGCONT is left
