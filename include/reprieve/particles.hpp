@@ -57,6 +57,7 @@ struct ItemRange {
 inline std::vector<ItemRange> even_ranges(const PerRankPieces& pieces, int rank, int size,
                                           std::size_t values_per_item) {
   std::vector<std::uint64_t> ends;  // of the saved lists, in items of all
+  ends.reserve(static_cast<std::size_t>(pieces.count()));
   for (int saved = 0; saved < pieces.count(); ++saved) {
     ends.push_back((ends.empty() ? 0 : ends.back()) + items_of(pieces, saved, values_per_item));
   }
