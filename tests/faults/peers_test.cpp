@@ -119,9 +119,10 @@ TEST_F(SilentPeer, ACutCableNamesTheHost) {
   const auto agent = directory_ / "agent.sh";
   hosts.write_agent(agent);
   MpiCommand command = this->command(4, kEndless, 10, {"save_every=5", "peer_timeout_ms=4000", "io_timeout_ms=4000"});
-  // Without the keep-alive mpirun itself would notice after 8 minutes that it has lost a daemon.
+  // Without the keep-alive mpirun itself would notice after 8 minutes that it has lost a daemon. It ends the ranks
+  // then, so it must be later than what they report after 4 s.
   command.mpirun_options = joined({"--mca", "plm_rsh_agent", agent.string()},
-                                  words_of("--host h1:2,h2:2 --mca oob_tcp_keepalive_time 3 --mca "
+                                  words_of("--host h1:2,h2:2 --mca oob_tcp_keepalive_time 12 --mca "
                                            "oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3"));
   command.launch_prefix = hosts.on_h0();
   Mpirun job(command);

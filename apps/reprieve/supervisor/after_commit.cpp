@@ -45,7 +45,7 @@ SupervisorEvent AfterCommit::end(int code) {
   const std::string name = file_.filename().string();
   const nlohmann::json fields{{"file", file_.string()}, {"code", code}, {"seconds", taken.count()}};
   if (code == 0) {
-    return {"after_commit", fmt::format("{}: the command of --after-commit took {}", name, core::duration_text(taken)),
+    return {"after_commit", fmt::format("{}: the command of --after-commit took {}", name, core::seconds_text(taken.count())),
             fields};
   }
   ++failures_;
