@@ -41,7 +41,7 @@ done
 # A checkpoint needs no folder where the tool looks by itself.
 mkdir -p completed/checkpoints
 : >completed/checkpoints/ckpt-120.h5
-shown=$(cd completed && printf "source $share/bash-completion/completions/reprieve\nreprieve show ckp\t\nexit\n" |
+shown=$(cd completed && printf "source $share/bash-completion/completions/reprieve\nreprieve show ckp\t\nexit 0\n" |
   script -qec 'bash --norc --noprofile -i' /dev/null | tr -d '\r')
 grep -q 'checkpoints/ckpt-120.h5 is not a checkpoint' <<<"$shown" || fail "no checkpoint is completed: $shown"
 rm -r completed
