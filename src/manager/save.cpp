@@ -120,7 +120,7 @@ class [[gnu::visibility("hidden")]] Save {
   }
 
   ~Save() {
-    core::log::or_warn(step("temporary files are left behind"), [this] {
+    core::log::or_warn("temporary files of a save are left behind", [this] {  // no text is made: memory may be out
       scratch_.reset();
       if (began_) {
         manager_.lock->check_held();  // else the staging directory is another run's by now

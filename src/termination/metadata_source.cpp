@@ -255,8 +255,7 @@ void Poller::saved() {
   }
   thread_.request_stop();  // a question that is under way gives up: the process is about to leave
   const std::lock_guard asking(asking_);
-  core::log::or_warn(fmt::format("the {} could not be told that the state is saved", source_->name()),
-                     [this] { source_->saved(); });
+  core::log::or_warn("a metadata server could not be told that the state is saved", [this] { source_->saved(); });
 }
 
 void Poller::acknowledge() {
