@@ -76,7 +76,7 @@ std::optional<DrillOrders> parse_drill_orders(const std::string& text) {
   if (text.empty()) {
     return std::nullopt;
   }
-  const auto orders = whole_from_json<DrillOrders>(nlohmann::json::parse(text, nullptr, false));
+  auto orders = whole_from_json<DrillOrders>(nlohmann::json::parse(text, nullptr, false));
   if (!orders) {
     throw ConfigError("the orders of a drill cannot be read: " + text);
   }

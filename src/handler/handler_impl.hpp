@@ -98,17 +98,17 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   CheckpointManager& manager;
   std::optional<CheckpointInfo> restored;
   std::optional<std::uint64_t> already_finished;  ///< at that step, by an earlier run
-  bool has_heard = false;                         ///< the program has asked for a notice, and there was one
   std::uint64_t run_calls = 0;
+  std::optional<SaveReport> last_save;  ///< committed by this handler
+  int scope_depth = 0;
+  int patient_scopes = 0;  ///< of these, those that save at their end
+  bool has_heard = false;  ///< the program has asked for a notice, and there was one
   bool uses_run = false;
   bool counts_boundaries = false;  ///< save_checkpoint_if_preempted was called, and counts
-  int scope_depth = 0;
-  int patient_scopes = 0;               ///< of these, those that save at their end
-  std::optional<SaveReport> last_save;  ///< committed by this handler
-  bool is_over = false;                 ///< saved for good, and the program must leave: nothing is saved any more
-  bool ended = false;         ///< after the last agreement, or while the exit function runs: there is no other
-  bool finished = false;      ///< ended by `finish`
-  bool step_is_open = false;  ///< between the begin and the end of a call of run
+  bool is_over = false;            ///< saved for good, and the program must leave: nothing is saved any more
+  bool ended = false;              ///< after the last agreement, or while the exit function runs: there is no other
+  bool finished = false;           ///< ended by `finish`
+  bool step_is_open = false;       ///< between the begin and the end of a call of run
 
  private:
   // The start (handler_impl.cpp).
@@ -227,14 +227,14 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
     std::optional<std::uint64_t> number{};
     std::uint64_t step = 0;
   } saved_;
-  std::chrono::steady_clock::time_point save_time_;              ///< from here on the time without a save counts
-  SaveReason::Kind background_reason_ = SaveReason::Kind::user;  ///< of the save in the background
-  std::uint64_t failed_saves_ = 0;                               ///< periodic ones, since the last that was made
-  std::chrono::nanoseconds longest_step_{0};                     ///< since the last save
-  std::chrono::nanoseconds longest_known_step_{0};               ///< of all steps that were measured
+  std::chrono::steady_clock::time_point save_time_;  ///< from here on the time without a save counts
+  std::uint64_t failed_saves_ = 0;                   ///< periodic ones, since the last that was made
+  std::chrono::nanoseconds longest_step_{0};         ///< since the last save
+  std::chrono::nanoseconds longest_known_step_{0};   ///< of all steps that were measured
   std::unique_ptr<core::WorkerLock> worker_lock_;
   int exceptions_at_start_;
-  cluster::BoundaryIndex met_at_ = 0;  ///< the boundary of the last `meet`
+  SaveReason::Kind background_reason_ = SaveReason::Kind::user;  ///< of the save in the background
+  cluster::BoundaryIndex met_at_ = 0;                            ///< the boundary of the last `meet`
   std::chrono::steady_clock::time_point ask_for_commit_after_{};
   bool has_joined_ = false;                                 ///< counts among the handlers of its manager
   bool local_is_under_way_ = false;                         ///< to its partner
