@@ -418,10 +418,11 @@ void show(std::ostream& out, const Options& options) {
   }
 }
 
-/// Gives single keys from the terminal, without Enter. The terminal is as before when this ends.
+/// Gives single keys from the terminal, without Enter; none in the background, where the kernel would stop the process
+/// for that. The terminal is as before when this ends.
 class Keys {
  public:
-  Keys() : works_(::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &before_) == 0) {
+  Keys() : works_(::tcgetpgrp(STDIN_FILENO) == ::getpgrp() && ::tcgetattr(STDIN_FILENO, &before_) == 0) {
     termios single = before_;
     single.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);  // Ctrl-C comes as a key, so the end is orderly
     works_ = works_ && ::tcsetattr(STDIN_FILENO, TCSANOW, &single) == 0;

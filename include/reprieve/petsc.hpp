@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "reprieve/checkpoint.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
@@ -136,16 +137,22 @@ class Run {
       check(TSSetTime(ts, time_), "TSSetTime");
       check(TSSetTimeStep(ts, time_step_), "TSSetTimeStep");
       check(TSSetStepNumber(ts, step_), "TSSetStepNumber");
+      check(VecDuplicate(solution, &restored_), "VecDuplicate");
+      check(VecCopy(solution, restored_), "VecCopy");
     }
     check(PetscObjectReference(reinterpret_cast<PetscObject>(solution_)), "PetscObjectReference");
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
-  ~Run() { static_cast<void>(VecDestroy(&solution_)); }
+  ~Run() {
+    static_cast<void>(VecDestroy(&restored_));
+    static_cast<void>(VecDestroy(&solution_));
+  }
 
   /// Before each step, and after the last one, which `finish` saves.
-  void monitor() {
+  void monitor(Vec solution) {
     TSConvergedReason reason = TS_CONVERGED_ITERATING;
+    check_use(solution);
     read();
     check(TSGetConvergedReason(ts_, &reason), "TSGetConvergedReason");
     if (reason == TS_CONVERGED_ITERATING) {
@@ -155,6 +162,26 @@ class Run {
   void finish() { handler_->finish(); }
 
  private:
+  /// What else would be saved or computed is not what the program means.
+  void check_use(Vec solution) {
+    if (solution != solution_) {
+      throw UsageError(
+          "TSSolve works on another vector than preemptible got. TS_EXACTFINALTIME_INTERPOLATE makes one: choose "
+          "TS_EXACTFINALTIME_MATCHSTEP or TS_EXACTFINALTIME_STEPOVER");
+    }
+    if (restored_ == nullptr) {
+      return;
+    }
+    PetscInt step = 0;
+    PetscBool is_same = PETSC_FALSE;
+    check(TSGetStepNumber(ts_, &step), "TSGetStepNumber");
+    check(VecEqual(solution, restored_, &is_same), "VecEqual");
+    check(VecDestroy(&restored_), "VecDestroy");
+    if (step != step_ || is_same == PETSC_FALSE) {
+      throw UsageError(
+          "the solution or the step was set after preemptible had restored it: set initial values before that call");
+    }
+  }
   void read() {
     check(TSGetTime(ts_, &time_), "TSGetTime");
     check(TSGetTimeStep(ts_, &time_step_), "TSGetTimeStep");
@@ -166,6 +193,7 @@ class Run {
   PetscReal time_ = 0;
   PetscReal time_step_ = 0;
   PetscInt step_ = 0;
+  Vec restored_ = nullptr;  ///< a copy, until the first step
   Checkpoint state_;
   std::unique_ptr<PreemptionCheckpointHandler> handler_;
 };
@@ -181,8 +209,9 @@ PetscErrorCode guarded(MPI_Comm comm, Call&& call) {
   return {};
 }
 
-inline PetscErrorCode monitor(TS ts, PetscInt /*step*/, PetscReal /*time*/, Vec /*solution*/, void* run) {
-  return guarded(PetscObjectComm(reinterpret_cast<PetscObject>(ts)), [&] { static_cast<Run*>(run)->monitor(); });
+inline PetscErrorCode monitor(TS ts, PetscInt /*step*/, PetscReal /*time*/, Vec solution, void* run) {
+  return guarded(PetscObjectComm(reinterpret_cast<PetscObject>(ts)),
+                 [&] { static_cast<Run*>(run)->monitor(solution); });
 }
 
 inline PetscErrorCode finish(void** run) {
@@ -196,8 +225,10 @@ inline PetscErrorCode finish(void** run) {
 /// Makes `TSSolve(ts, solution)` preemptible, by a monitor that is a step boundary: restores the solution, the time,
 /// the step and its length from the directory of the option -reprieve_directory, and saves and leaves when the job is
 /// about to end. Without the option it does nothing. Settings come from the environment (REPRIEVE_...). Call it after
-/// TSSetFromOptions and before TSSolve; TSDestroy is the end of the run. Methods of one step continue with the same
-/// bits; those that need earlier solutions (BDF) begin again at order one. Collective: yes, on the ranks of @p ts.
+/// TSSetFromOptions and after the initial values are set, right before TSSolve; a second TSSolve goes on in time.
+/// TSDestroy is the end of the run. Steps of fixed length resume with the same bits; of adaptive ones of Runge-Kutta
+/// methods that reuse a stage, the last bits differ. Methods that need earlier solutions (BDF) begin again at order
+/// one. Collective: yes, on the ranks of @p ts.
 /// @param add_more  adds to the state what belongs to the program; what it registers must live until TSDestroy
 /// @return an error code of PETSc: PETSC_ERR_LIB, with the message of the library, where the handler throws
 inline PetscErrorCode preemptible(TS ts, Vec solution, const AddMore& add_more = {}) {

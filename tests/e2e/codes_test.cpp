@@ -173,6 +173,28 @@ TEST_F(Petsc, AnErrorOfTheLibraryIsOneOfPetsc) {
   EXPECT_THAT(job->err(), HasSubstr("does not fit the registered state"));
 }
 
+/// What would be saved or resumed with other values is refused.
+TEST_F(Petsc, UseThatWouldLoseTheSolutionIsAnError) {
+  const auto error_of = [&](const std::string& option, const std::string& value) {
+    const auto job = start(2, {"-reprieve_directory", "run", option, value});
+    EXPECT_NE(job->wait(kHang), 0) << job->out();
+    return job->err();
+  };
+  EXPECT_THAT(error_of("-ts_exact_final_time", "interpolate"), HasSubstr("works on another vector"));
+  static_cast<void>(finish(2, {"-reprieve_directory", "run", "-ts_max_steps", "10"}));
+  EXPECT_THAT(error_of("-set_late", "1"), HasSubstr("was set after preemptible had restored it"));
+  EXPECT_THAT(finish(2, {"-reprieve_directory", "run"}), HasSubstr("from 10\n"));
+}
+
+TEST_F(Petsc, StepsOfSeveralStagesResumeWithTheSameBits) {
+  const std::vector<std::string> method{"-ts_type", "rk", "-ts_adapt_type", "none", "-ts_max_steps", "60"};
+  const std::string undisturbed = finish(2, method);
+  static_cast<void>(finish(2, joined(method, {"-ts_max_steps", "23", "-reprieve_directory", "run"})));
+  const std::string resumed = finish(2, joined(method, {"-reprieve_directory", "run"}));
+  EXPECT_THAT(resumed, HasSubstr("from 23\n"));
+  EXPECT_EQ(resumed.substr(resumed.find("final ")), undisturbed.substr(undisturbed.find("final ")));
+}
+
 // The time loops of apps/guide/loops.md, preempted by real signals twice, each time on another number of ranks.
 
 class LoopsPage : public testing::TestWithParam<const char*> {

@@ -173,6 +173,30 @@ TEST_F(RunTest, NothingStartsWithoutTheCheckpointsThatCouldNotBeFetched) {
   EXPECT_THAT(run->events("give_up").back()["text"].get<std::string>(), HasSubstr("code 7: no network"));
 }
 
+/// A fetch that failed halfway is repeated, although the directory is no longer empty.
+TEST_F(RunTest, AFetchThatDidNotEndIsRepeated) {
+  const std::string fetched = directory_ / "fetched";
+  const std::string command = "echo >> " + fetched + "; touch \"$DIRECTORY/ckpt-1.h5\"; [ $(wc -l < " + fetched +
+                              ") -gt 1 ] && rm \"$DIRECTORY/ckpt-1.h5\"";
+  const Simulation simulation{.steps = 5,
+                              .options = {"--directory", checkpoints().string(), "--before-start", command}};
+  expect_end(*start(simulation), 1);
+  expect_end(*start(simulation), 0);
+  EXPECT_EQ(std::filesystem::file_size(fetched), 2U);
+  expect_end(*start(simulation), 0);
+  EXPECT_EQ(std::filesystem::file_size(fetched), 2U);
+}
+
+/// Its checkpoints are those of no run: elsewhere they would be taken for the newest.
+TEST_F(RunTest, ADrillCopiesNothingElsewhere) {
+  const std::filesystem::path copied = directory_ / "copied";
+  Process drill({.arguments = joined({program("reprieve"), "drill", "--", program("reprieve"), "run", "--after-commit",
+                                      "touch " + copied.string(), "--", "mpirun", "--oversubscribe", "-n", "1"},
+                                     program_arguments({.steps = kEndless}))});
+  EXPECT_EQ(drill.wait(kLimit), 0) << drill.out() << drill.err();
+  EXPECT_FALSE(std::filesystem::exists(copied));
+}
+
 /// Long output, failures and a command that hangs do not stop the run.
 TEST_F(RunTest, ACommandThatFailsIsTriedAgainAndDoesNotStopTheRun) {
   const std::filesystem::path log = directory_ / "log";

@@ -33,6 +33,12 @@ void AfterCommit::add(const std::filesystem::path& file) {
   failures_ = 0;
 }
 
+void AfterCommit::stop() {
+  if (command_) {
+    command_->kill_all();
+  }
+}
+
 void AfterCommit::start() {
   file_ = *std::exchange(waiting_, std::nullopt);
   started_ = Clock::now();
@@ -45,8 +51,8 @@ SupervisorEvent AfterCommit::end(int code) {
   const std::string name = file_.filename().string();
   const nlohmann::json fields{{"file", file_.string()}, {"code", code}, {"seconds", taken.count()}};
   if (code == 0) {
-    return {"after_commit", fmt::format("{}: the command of --after-commit took {}", name, core::seconds_text(taken.count())),
-            fields};
+    return {"after_commit",
+            fmt::format("{}: the command of --after-commit took {}", name, core::seconds_text(taken.count())), fields};
   }
   ++failures_;
   const bool again = !waiting_ && failures_ < kAttemptsForOne;

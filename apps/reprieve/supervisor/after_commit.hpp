@@ -33,6 +33,8 @@ class AfterCommit {
   /// Call it often: sees the end of the command, and starts the next one.
   /// @return what there is to say
   std::optional<SupervisorEvent> tick();
+  /// Kills the command, if it runs.
+  void stop();
   /// Whether a checkpoint waits, or the command runs.
   [[nodiscard]] bool busy() const noexcept { return command_ != nullptr || waiting_.has_value(); }
 

@@ -114,6 +114,9 @@ constexpr int kDrainRounds = 3;
 /// The code of `reprieve drain` where others had not flushed all yet.
 constexpr int kPartsAreMissing = 1;
 
+/// The mark in a checkpoint directory while the command of --before-start runs.
+constexpr const char* kFetching = ".reprieve.fetching";
+
 /// The inside of `supervise`.
 class JobSupervisor {
  public:
@@ -122,7 +125,7 @@ class JobSupervisor {
         command_line_(settings_.command),
         plan_(settings_.patience),
         policy_(settings_.restarts) {
-    if (!settings_.after_commit.empty()) {
+    if (!settings_.after_commit.empty() && !run_directory_.is_dry_run()) {  // a drill's checkpoints are nobody's
       after_commit_.emplace(settings_.after_commit, settings_.command_timeout);
     }
   }
@@ -282,17 +285,24 @@ class JobSupervisor {
     }
   }
 
-  /// By the command of --before-start. @return false if nothing may be started
+  /// By the command of --before-start. A mark in the directory says until its end that not all may be there.
+  /// @return false if nothing may be started
   bool fetch_checkpoints() {
-    std::error_code ignored;
-    if (settings_.before_start.empty() ||
-        (fs::exists(*settings_.directory, ignored) && !manager::checkpoint_files(*settings_.directory).empty())) {
+    if (settings_.before_start.empty() || run_directory_.is_dry_run()) {
       return true;
     }
+    const core::Directory above = core::Directory::open(settings_.directory->parent_path());
+    above.make_directory_if_free(settings_.directory->filename(), core::kOwnDirectory);  // or it is there
+    const core::Directory directory = core::Directory::open(*settings_.directory);
+    if (!directory.contains(kFetching) && !manager::checkpoint_files(*settings_.directory).empty()) {
+      return true;
+    }
+    directory.write_text(kFetching, "", core::kOwnFile, false);
     say("fetch", "no checkpoint in " + settings_.directory->string() + ": running the command of --before-start");
     command_ = start_in_shell(settings_.before_start, *settings_.directory);
     wait_while([&] { return !command_->code() && !plan_.requested(); }, Clock::now() + settings_.command_timeout);
     if (command_->code() == 0) {
+      directory.remove_file(kFetching);
       return true;
     }
     const std::string problem =
@@ -547,11 +557,30 @@ class JobSupervisor {
 
   int leave(const Verdict& verdict) {
     flush_local_copies(verdict);
-    if (after_commit_ && after_commit_->busy()) {
-      say("waiting", "waiting for the command of --after-commit");
-      wait_while([&] { return after_commit_->busy(); }, Clock::time_point::max());
-    }
+    finish_after_commit(verdict);
     return slurm_ && verdict.end != Verdict::End::finished ? leave_slurm_job(verdict) : verdict.exit_code;
+  }
+
+  /// Waits for the command, which may be what the state outlives the machine by. Ctrl-C ends that.
+  void finish_after_commit(const Verdict& verdict) {
+    if (!after_commit_) {
+      return;
+    }
+    for (const auto& [record, chief] : run_->progress().chiefs()) {
+      const auto files = manager::checkpoint_files(chief.directory);
+      if (verdict.end == Verdict::End::failed && !files.empty()) {
+        after_commit_->add(files.back().path);  // it may have been made of node-local copies
+      }
+    }
+    if (after_commit_->busy()) {
+      say("waiting", "waiting for the command of --after-commit; Ctrl-C does not wait");
+      wait_while([this, before = interrupts_] { return after_commit_->busy() && interrupts_ == before; },
+                 Clock::time_point::max());
+      if (after_commit_->busy()) {
+        after_commit_->stop();
+        say("warning", "the command of --after-commit was stopped: the last checkpoint is in its directory alone");
+      }
+    }
   }
 
   int leave_slurm_job(const Verdict& verdict) {

@@ -2,6 +2,7 @@
 // e2e_code_petsc: heat on a grid, in the shape of the tutorials of PETSc's TS. Its options are PETSc's, and
 //   -reprieve_directory DIR   makes it preemptible
 //   -pause_us N               makes each evaluation as long
+//   -set_late 1               sets the initial values after the restore, which is a mistake
 // Rank 0 prints "from STEP", and "final DIGEST" at the end: of all values, in no order.
 
 #include "reprieve/petsc.hpp"
@@ -84,6 +85,7 @@ PetscErrorCode solve(Problem& problem) {
   Vec u = nullptr;
   TS ts = nullptr;
   PetscInt step = 0;
+  PetscBool late = PETSC_FALSE;
   PetscFunctionBeginUser;
   PetscCall(PetscOptionsGetInt(nullptr, nullptr, "-pause_us", &problem.pause_us, nullptr));
   PetscCall(DMDACreate2d(PETSC_COMM_WORLD, DM_BOUNDARY_PERIODIC, DM_BOUNDARY_PERIODIC, DMDA_STENCIL_STAR, 40, 30,
@@ -102,6 +104,10 @@ PetscErrorCode solve(Problem& problem) {
   PetscCall(TSSetExactFinalTime(ts, TS_EXACTFINALTIME_STEPOVER));
   PetscCall(TSSetFromOptions(ts));
   PetscCall(reprieve::petsc::preemptible(ts, u));
+  PetscCall(PetscOptionsHasName(nullptr, nullptr, "-set_late", &late));
+  if (late == PETSC_TRUE) {
+    PetscCall(set_initial_values(grid, u));
+  }
   PetscCall(TSGetStepNumber(ts, &step));
   PetscCall(PetscPrintf(PETSC_COMM_WORLD, "from %d\n", static_cast<int>(step)));
   PetscCall(TSSolve(ts, u));
