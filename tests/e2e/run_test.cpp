@@ -192,7 +192,8 @@ TEST_F(RunTest, ADrillCopiesNothingElsewhere) {
   const std::filesystem::path copied = directory_ / "copied";
   Process drill({.arguments = joined({program("reprieve"), "drill", "--", program("reprieve"), "run", "--after-commit",
                                       "touch " + copied.string(), "--", "mpirun", "--oversubscribe", "-n", "1"},
-                                     program_arguments({.steps = kEndless}))});
+                                     program_arguments({.steps = kEndless})),
+                 .environment = mpirun_environment()});
   EXPECT_EQ(drill.wait(kLimit), 0) << drill.out() << drill.err();
   EXPECT_FALSE(std::filesystem::exists(copied));
 }
