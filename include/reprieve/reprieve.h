@@ -536,6 +536,20 @@ REPRIEVE_EXPORT int reprieve_request_checkpoint(reprieve_handler* handler);
  * code. */
 REPRIEVE_EXPORT int reprieve_exit_code(const reprieve_handler* handler, int* exit_code);
 
+/* ---- Recovery in place ---- */
+
+/** What the ranks that work do, see reprieve_run_resilient. Errors of MPI in `ranks` come back as codes, as those of
+ * this library do: then the body frees what it made, and returns the code, or another one that is not 0. A step whose
+ * calls of MPI failed may end as if they had not: the next boundary has the error. */
+typedef int (*reprieve_body_fn)(MPI_Comm ranks, void* user);
+/** Calls the body with the ranks that work; when ranks die, again with those that live. Collective over comm. As
+ * run_resilient in run_resilient.hpp, which says what it needs and what the body may do.
+ * @param spare_ranks  the last ranks, which wait @param min_ranks  with fewer the process is left with code 42; at
+ * least 1
+ * @param worked  out, may be NULL: 0 on a rank that was a spare to the end */
+REPRIEVE_EXPORT int reprieve_run_resilient(MPI_Comm comm, int spare_ranks, int min_ranks, reprieve_body_fn body,
+                                           void* user, int* worked);
+
 /* NOLINTEND(modernize-use-using, readability-identifier-naming) */
 
 #ifdef __cplusplus

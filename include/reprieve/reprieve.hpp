@@ -20,6 +20,7 @@
 #include "reprieve/preemption_checkpoint_handler.hpp"
 #include "reprieve/preemption_watcher.hpp"
 #include "reprieve/record.hpp"
+#include "reprieve/run_resilient.hpp"
 #include "reprieve/save.hpp"
 #include "reprieve/serializer.hpp"
 #include "reprieve/settings.hpp"

@@ -3,6 +3,7 @@
 
 #include "bindings/handles.hpp"
 #include "reprieve/error.hpp"
+#include "reprieve/run_resilient.hpp"
 
 namespace reprieve::bindings {
 namespace {
@@ -267,6 +268,31 @@ int reprieve_exit_code(const reprieve_handler* handler, int* exit_code) {
     }
     *exit_code = code;
   });
+}
+
+int reprieve_run_resilient(MPI_Comm comm, int spare_ranks, int min_ranks, reprieve_body_fn body, void* user,
+                           int* worked) {
+  int code = REPRIEVE_OK;
+  const auto call_body = [&](MPI_Comm ranks) {
+    check_callback("the body of reprieve_run_resilient", [&] {
+      code = body(ranks, user);
+      if (code == REPRIEVE_ERROR_UNRESPONSIVE) {
+        throw UnresponsiveError("ranks have died", {});
+      }
+      return code == REPRIEVE_PREEMPTED ? REPRIEVE_OK : code;
+    });
+  };
+  const int status = guarded([&] {
+    if (body == nullptr) {
+      reject_null("body");
+    }
+    const bool has_worked =
+        run_resilient(comm, call_body, {.spare_ranks = spare_ranks, .min_ranks = min_ranks, .errors_return = true});
+    if (worked != nullptr) {
+      *worked = has_worked ? 1 : 0;
+    }
+  });
+  return status == REPRIEVE_OK ? code : status;
 }
 
 }  // extern "C"

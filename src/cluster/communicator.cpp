@@ -95,6 +95,9 @@ void check_mpi(int result, const char* call) {
   if (MPI_Error_string(result, text, &length) != MPI_SUCCESS) {
     length = 0;
   }
+  if (is_loss(result)) {
+    throw UnresponsiveError(fmt::format("{}: ranks have died", call), {});
+  }
   throw MpiError(fmt::format("{} failed: {}", call, std::string(text, static_cast<std::size_t>(length))));
 }
 
@@ -138,13 +141,14 @@ void Communicator::prepare() {
 }
 
 Communicator::~Communicator() {
-  if (broken_) {
+  const bool is_broken = broken();
+  if (is_broken) {
     static_cast<void>(prepared_.release());  // MPI may still write there
     static_cast<void>(nodes_.release());
   }
   int finalized = 0;
-  if (comm_ == MPI_COMM_NULL || broken_ || left_mpi_ || !owner_.is_here() || MPI_Finalized(&finalized) != MPI_SUCCESS ||
-      finalized != 0) {
+  if (comm_ == MPI_COMM_NULL || is_broken || left_mpi_ || !owner_.is_here() ||
+      MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) {
     return;  // freeing a communicator with missing ranks could wait for them
   }
   MPI_Comm none = MPI_COMM_NULL;
@@ -203,9 +207,12 @@ void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, 
   Clock::duration next_presence_poll = kPresencePoll;
   for (;;) {
     int done = 0;
-    check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
-              "MPI_Testall");
+    const int result = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
     const Clock::duration waited = time.look();
+    if (is_loss(result)) {
+      report_lost_ranks(what);
+    }
+    check_mpi(result, "MPI_Testall");
     // Also if it is done: a rank that comes late may still complete, with messages that the others sent before they
     // gave up.
     const bool polls_presence = done != 0 || waited >= next_presence_poll;
@@ -222,6 +229,9 @@ void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, 
 
 bool Communicator::presence_check_seen() const {
   int seen = 0;
+  if (has_lost_ranks(comm_)) {
+    return true;
+  }
   check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kPresenceTag, comm_, &seen, MPI_STATUS_IGNORE), "MPI_Iprobe");
   return seen != 0;
 }
@@ -255,6 +265,9 @@ std::vector<int> Communicator::check_presence() {
 
 void Communicator::report_missing_ranks(std::string_view what, std::chrono::milliseconds waited,
                                         std::chrono::milliseconds limit) {
+  if (has_lost_ranks(comm_)) {
+    report_lost_ranks(what);
+  }
   broken_ = true;
   const std::vector<int> present = check_presence();
   std::vector<int> missing;
@@ -281,6 +294,19 @@ void Communicator::report_missing_ranks(std::string_view what, std::chrono::mill
                                       what, core::seconds_text(std::chrono::duration<double>(waited).count()),
                                       name_of(present.back()), last_seen),
                           {}, rank_);
+}
+
+/// Others may wait for this rank, which leaves.
+void Communicator::report_lost_ranks(std::string_view what) {
+  broken_ = true;
+  revoke(comm_);
+  const std::vector<int> lost = lost_ranks(comm_);
+  std::vector<std::string> names(lost.size());
+  std::transform(lost.begin(), lost.end(), names.begin(), [this](int rank) { return name_of(rank); });
+  throw UnresponsiveError(
+      names.empty() ? fmt::format("{}: ranks have died", what)
+                    : fmt::format("{}: {} {} died", what, fmt::join(names, ", "), names.size() == 1 ? "has" : "have"),
+      lost, rank_);
 }
 
 std::string Communicator::name_of(int rank) const { return fmt::format("rank {} ({})", rank, host_of(rank)); }

@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/lost_ranks.hpp"
 #include "core/error.hpp"
 #include "core/message.hpp"
 #include "core/process.hpp"
@@ -40,7 +41,7 @@ using core::Bytes;
 using core::to_bytes;
 using core::to_text;
 
-/// Throws MpiError with MPI's own text unless @p result is MPI_SUCCESS.
+/// Throws MpiError with MPI's own text unless @p result is MPI_SUCCESS; UnresponsiveError if ranks have died.
 void check_mpi(int result, const char* call);
 
 /// Bytes for all ranks, or from all ranks: one part after the other, by rank.
@@ -88,7 +89,8 @@ class Communicator {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] bool is_chief() const noexcept { return rank_ == 0; }
-  [[nodiscard]] bool broken() const noexcept { return broken_; }
+  /// Ranks were missing, or have died.
+  [[nodiscard]] bool broken() const noexcept { return broken_ || has_lost_ranks(comm_); }
   [[nodiscard]] const std::string& host() const noexcept {
     return host_names_[hosts_[static_cast<std::size_t>(rank_)]];
   }
@@ -202,7 +204,7 @@ class Communicator {
   /// The same for all of them.
   void wait(std::span<MPI_Request> requests, std::string_view what, std::chrono::milliseconds limit);
 
-  /// Other ranks have given up, and look who is there. Not collective.
+  /// Other ranks have given up, and look who is there; or ranks have died. Not collective.
   [[nodiscard]] bool presence_check_seen() const;
   /// Gives up: finds out which ranks are there, in two seconds. A rank that has waited for less than half of @p limit
   /// is taken for one that came late. @throws UnresponsiveError that names the others, or the last that came
@@ -248,6 +250,7 @@ class Communicator {
   void connect(MPI_Comm parent);
   void prepare();
   std::vector<int> check_presence();
+  [[noreturn]] void report_lost_ranks(std::string_view what);
   [[nodiscard]] std::string name_of(int rank) const;
   void learn_hosts();
 

@@ -88,7 +88,7 @@ class Memory {
 };
 
 /// False if the requests are not complete after @p limit.
-bool complete(std::span<MPI_Request> requests, milliseconds limit) {
+bool complete(MPI_Comm parent, std::span<MPI_Request> requests, milliseconds limit) {
   const auto start = Clock::now();
   for (;;) {
     int done = 0;
@@ -97,6 +97,9 @@ bool complete(std::span<MPI_Request> requests, milliseconds limit) {
     const auto waited = Clock::now() - start;
     if (done != 0 || waited >= limit) {
       return done != 0;
+    }
+    if (has_lost_ranks(parent)) {
+      throw UnresponsiveError(fmt::format("{}: ranks have died", "start"), lost_ranks(parent));
     }
     pause(waited);
   }
@@ -153,13 +156,13 @@ Answer hear_all(MPI_Comm parent, int size, Memory& memory, milliseconds timeout)
   std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   check_mpi(MPI_Igather(memory.mine(), 1, MPI_INT, memory.told(), 1, MPI_INT, 0, parent, requests.data()),
             "MPI_Igather");
-  static_cast<void>(complete({requests.data(), 1}, timeout));
+  static_cast<void>(complete(parent, {requests.data(), 1}, timeout));
   const Answer answer = answer_to(memory.told(), size);
   std::fill_n(memory.answers(), size, answer);
   check_mpi(MPI_Iscatter(memory.answers(), kAnswerInts, MPI_INT, memory.received(), kAnswerInts, MPI_INT, 0, parent,
                          &requests[1]),
             "MPI_Iscatter");
-  if (complete(requests, kAnswerTime)) {
+  if (complete(parent, requests, kAnswerTime)) {
     memory.all_is_complete();
   }
   return answer;
@@ -172,12 +175,12 @@ Answer be_heard(MPI_Comm parent, Memory& memory, milliseconds timeout) {
   check_mpi(MPI_Iscatter(nullptr, 0, MPI_INT, memory.received(), kAnswerInts, MPI_INT, 0, parent, &requests[1]),
             "MPI_Iscatter");
   Answer answer;
-  if (!complete({&requests[1], 1}, 2 * timeout + kAnswerTime)) {
+  if (!complete(parent, {&requests[1], 1}, 2 * timeout + kAnswerTime)) {
     answer.missing = 1;  // rank 0
     return answer;
   }
   answer = *memory.received();
-  if (complete({requests.data(), 1}, answer.missing > 0 ? milliseconds(0) : kAnswerTime)) {
+  if (complete(parent, {requests.data(), 1}, answer.missing > 0 ? milliseconds(0) : kAnswerTime)) {
     memory.all_is_complete();
   }
   return answer;
@@ -209,7 +212,7 @@ void check_first_entry(MPI_Comm parent, bool has_memory, milliseconds timeout) {
   // A rank 0 that comes late still receives what ranks sent before they gave up.
   MPI_Request confirmation = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(parent, &confirmation), "MPI_Ibarrier");
-  if (!complete({&confirmation, 1}, timeout)) {
+  if (!complete(parent, {&confirmation, 1}, timeout)) {
     report_late(rank);
   }
   if (answer.without_memory > 0) {

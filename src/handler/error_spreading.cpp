@@ -85,10 +85,11 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
 }
 
 void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
-  if (ended || ranks_are_missing()) {
+  core::Failure failure = core::failure_of(error);
+  if (ended || ranks_are_missing() || failure.code == ErrorCode::unresponsive) {
+    ended = true;
     std::rethrow_exception(error);  // the ranks are leaving already, or cannot be reached
   }
-  core::Failure failure = core::failure_of(error);
   if (failure.code != ErrorCode::usage) {
     failure = {ErrorCode::cluster, fmt::format("rank {} ({}) failed in step {}: {}", comm_.rank(), comm_.host(),
                                                run_calls, failure.message)};
@@ -102,6 +103,9 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
   } catch (const UnresponsiveError& unresponsive) {
     ended = true;
     core::log::error("{}", failure.message);
+    if (cluster::has_lost_ranks(comm_.handle())) {
+      std::rethrow_exception(error);
+    }
     core::log::error(
         "the other ranks did not come to hear of this error ({}): they may wait for this rank in a collective call of "
         "the application; ending the job",

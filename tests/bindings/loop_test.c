@@ -431,6 +431,38 @@ static void requested_and_periodic_checkpoints(void) {
   finish(&run);
 }
 
+static int work(MPI_Comm ranks, void* user) {
+  int size = 0;
+  int all = 0;
+  if (MPI_Comm_size(ranks, &size) != MPI_SUCCESS ||
+      MPI_Allreduce(&size, &all, 1, MPI_INT, MPI_SUM, ranks) != MPI_SUCCESS) {
+    return reprieve_callback_error("MPI failed");
+  }
+  *(int*)user = all;
+  return REPRIEVE_OK;
+}
+
+static int fail_to_work(MPI_Comm ranks, void* user) {
+  (void)ranks;
+  (void)user;
+  return reprieve_callback_error("the mesh is empty");
+}
+
+/* Deaths: tests/e2e/resilient_test.cpp. */
+static void a_resilient_body(void) {
+  const int spares = test_size() > 1 ? 1 : 0;
+  const int expected = test_size() - spares;
+  int sum = 0;
+  int worked = -1;
+  CHECK_OK(reprieve_run_resilient(MPI_COMM_WORLD, spares, 1, work, &sum, &worked));
+  CHECK(worked == (test_rank() < expected ? 1 : 0));
+  CHECK(sum == worked * expected * expected);
+  CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "the mesh is empty",
+              reprieve_run_resilient(MPI_COMM_WORLD, 0, 1, fail_to_work, NULL, NULL));
+  CHECK_USAGE("leave 0 to work", reprieve_run_resilient(MPI_COMM_WORLD, test_size(), 1, work, &sum, NULL));
+  CHECK_USAGE("body is NULL", reprieve_run_resilient(MPI_COMM_WORLD, 0, 1, NULL, NULL, NULL));
+}
+
 const Test loop_tests[] = {{"preempted_and_resumed", preempted_and_resumed},
                            {"explicit_steps", explicit_steps},
                            {"a_rank_fails", a_rank_fails},
@@ -441,4 +473,5 @@ const Test loop_tests[] = {{"preempted_and_resumed", preempted_and_resumed},
                            {"callbacks", callbacks},
                            {"loops_of_the_programs_own", loops_of_the_programs_own},
                            {"requested_and_periodic_checkpoints", requested_and_periodic_checkpoints},
+                           {"a_resilient_body", a_resilient_body},
                            {NULL, NULL}};

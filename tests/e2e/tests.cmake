@@ -68,7 +68,7 @@ set(quick_e2e Trainer*.*/2Ranks Trainer/TrainerReshape.* TrainerNotice.* Trainer
   HeatTest.AnotherSplit*)
 list(JOIN quick_e2e ":" quick_e2e)
 # Label e2e_quick_few: of these what a system with other versions of all that is used may get wrong (.ci/debian13.sh).
-set(few_e2e Trainer/TrainerPreemption.*/2Ranks Trainer/TrainerReshape.* TrainerNotice.* Mpirun.* Process.*)
+set(few_e2e Trainer/TrainerPreemption.*/2Ranks Trainer/TrainerReshape.* TrainerNotice.* Mpirun.* Process.* *Resilient*)
 list(JOIN few_e2e ":" few_e2e)
 gtest_discover_tests(e2e_tests TEST_FILTER "${few_e2e}" DISCOVERY_TIMEOUT 120
   PROPERTIES LABELS e2e_quick_few TIMEOUT 300)

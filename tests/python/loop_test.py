@@ -314,6 +314,21 @@ class Failures(Case):
                 for _ in handler.steps(2):
                     state["a"]["y"] = 2
 
+    def test_a_resilient_body(self):  # deaths: tests/e2e/resilient_test.cpp
+        sizes = []
+        spares = 1 if SIZE > 1 else 0
+        worked = reprieve.run_resilient(COMM, lambda ranks: sizes.append(ranks.allreduce(1)), spare_ranks=spares)
+        self.assertEqual(worked, RANK < SIZE - spares)
+        self.assertEqual(sizes, [SIZE - spares] if worked else [])
+
+        def fail(ranks):
+            raise ValueError("the mesh is empty")
+
+        with self.assertRaisesRegex(reprieve.ClusterError, "ValueError: the mesh is empty"):
+            reprieve.run_resilient(COMM, fail)
+        with self.assertRaisesRegex(reprieve.UsageError, "leave 0 to work"):
+            reprieve.run_resilient(COMM, fail, spare_ranks=SIZE)
+
     def test_after_the_end(self):
         with self.handler({"x": 1.0}) as handler:
             pass

@@ -79,7 +79,7 @@ const std::map<std::string, Names> kPublicHeaders{
     {"settings", {"manager_options.hpp", "settings.hpp", "termination_config.hpp"}},
     {"manager", {"checkpoint_manager.hpp", "xdmf.hpp"}},
     // The watcher has a constructor in each of the two.
-    {"handler", {"preemption_checkpoint_handler.hpp", "preemption_watcher.hpp"}},
+    {"handler", {"preemption_checkpoint_handler.hpp", "preemption_watcher.hpp", "run_resilient.hpp"}},
     {"termination", {"preemption_watcher.hpp"}},
     {"bindings", {"reprieve.h", "reprieve_manager.h"}},
     // For users, and nobody else.
@@ -98,8 +98,12 @@ const std::map<std::string, Names> kLibraryUsers{
 };
 
 /// The public headers whose signatures need MPI.
-const Names kHeadersWithMpi{"checkpoint_manager.hpp", "preemption_checkpoint_handler.hpp", "termination_config.hpp",
-                            "reprieve.h", "reprieve_manager.h"};
+const Names kHeadersWithMpi{"checkpoint_manager.hpp",
+                            "preemption_checkpoint_handler.hpp",
+                            "run_resilient.hpp",
+                            "termination_config.hpp",
+                            "reprieve.h",
+                            "reprieve_manager.h"};
 
 /// What a C header may include of the standard library.
 const Names kStandardHeadersOfC{"stddef.h", "stdint.h"};

@@ -98,6 +98,8 @@ int reprieve_fortran_manager_open(MPI_Fint comm, reprieve_checkpoint* checkpoint
 int reprieve_fortran_call_leave(int comm, int exit_code, const char* checkpoint, void* user);
 void reprieve_fortran_call_abort(int comm, int exit_code, void* user);
 
+int reprieve_fortran_call_body(int ranks, void* user);
+
 /* Communicators are handles of C's own kind, which differ between MPIs. */
 static int leave(MPI_Comm comm, int exit_code, const char* checkpoint_path, void* user) {
   return reprieve_fortran_call_leave((int)MPI_Comm_c2f(comm), exit_code, checkpoint_path, user);
@@ -105,6 +107,12 @@ static int leave(MPI_Comm comm, int exit_code, const char* checkpoint_path, void
 
 static void abort_job(MPI_Comm comm, int exit_code, void* user) {
   reprieve_fortran_call_abort((int)MPI_Comm_c2f(comm), exit_code, user);
+}
+
+static int run_body(MPI_Comm ranks, void* user) { return reprieve_fortran_call_body((int)MPI_Comm_c2f(ranks), user); }
+
+int reprieve_fortran_run_resilient(MPI_Fint comm, int spare_ranks, int min_ranks, void* user, int* worked) {
+  return reprieve_run_resilient(MPI_Comm_f2c(comm), spare_ranks, min_ranks, run_body, user, worked);
 }
 
 int reprieve_fortran_config_set_exit_fn(reprieve_config* config, void* user) {

@@ -30,6 +30,7 @@ int reprieve_fortran_handler_open(MPI_Fint comm, reprieve_checkpoint* checkpoint
                                   const reprieve_config* config, reprieve_handler** handler);
 int reprieve_fortran_manager_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,
                                   const reprieve_config* config, reprieve_manager** manager);
+int reprieve_fortran_run_resilient(MPI_Fint comm, int spare_ranks, int min_ranks, void* user, int* worked);
 /* user: the callbacks; NULL: none. */
 int reprieve_fortran_config_set_exit_fn(reprieve_config* config, void* user);
 int reprieve_fortran_config_set_abort_fn(reprieve_config* config, void* user);

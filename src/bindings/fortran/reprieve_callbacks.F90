@@ -11,6 +11,7 @@ module reprieve_callbacks
   public :: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_stored_state, reprieve_in_order
   public :: reprieve_redistribute, reprieve_find, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, reprieve_prepare
   public :: reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, reprieve_abort
+  public :: reprieve_body
   public :: callbacks, callback_list, new_callbacks, free_callbacks, hold, release
   public :: call_find, call_describe, call_memory, call_save, call_load, call_prepare, call_migrate, call_save_files
   public :: call_step, call_watch, call_redistribute
@@ -136,6 +137,12 @@ module reprieve_callbacks
     subroutine reprieve_abort(comm, exit_code)
       integer, intent(in) :: comm, exit_code
     end subroutine
+    !> What the ranks that work do. ranks: their communicator, an integer; MPI_Comm(ranks) for module mpi_f08. Each call takes
+    !> its ierr, and the procedure returns what it got there: without an ierr an error ends the job. ierr: 0 on entry.
+    subroutine reprieve_body(ranks, ierr)
+      integer, intent(in) :: ranks
+      integer, intent(inout) :: ierr
+    end subroutine
   end interface
 
   !> The procedures of one variable, at an address that C can hand back.
@@ -153,6 +160,7 @@ module reprieve_callbacks
     procedure(reprieve_watch), pointer, nopass :: watch => null()
     procedure(reprieve_leave), pointer, nopass :: leave => null()
     procedure(reprieve_abort), pointer, nopass :: abort_job => null()
+    procedure(reprieve_body), pointer, nopass :: body => null()
     integer(int8), allocatable :: bytes(:)
     integer(int64), allocatable :: lower(:), extents(:)  !< of `find`: where its array lies, and how large it was
     type(callbacks), pointer :: next => null()  !< of the same owner
@@ -518,5 +526,16 @@ contains
     call c_f_pointer(user, calls)
     call calls%abort_job(int(comm), int(exit_code))
   end subroutine
+
+  integer(c_int) function call_body(ranks, user) bind(c, name='reprieve_fortran_call_body')
+    integer(c_int), value :: ranks
+    type(c_ptr), value :: user
+    type(callbacks), pointer :: calls
+    integer :: ierr
+    call c_f_pointer(user, calls)
+    ierr = 0
+    call calls%body(int(ranks), ierr)
+    call_body = int(ierr, c_int)
+  end function
 
 end module

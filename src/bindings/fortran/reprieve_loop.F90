@@ -7,7 +7,7 @@ module reprieve_loop
   use mpi_f08, only: MPI_Comm
 #endif
   use reprieve_c
-  use reprieve_callbacks, only: callback_list, hold, release
+  use reprieve_callbacks, only: callback_list, callbacks, hold, release, reprieve_body
   use reprieve_errors
   use reprieve_settings
   use reprieve_state
@@ -15,7 +15,7 @@ module reprieve_loop
   private
 
   public :: reprieve_checkpoint_info, reprieve_save_report, reprieve_notice
-  public :: reprieve_handler, reprieve_manager, reprieve_watch_signals, reprieve_unwatch_signals
+  public :: reprieve_handler, reprieve_manager, reprieve_watch_signals, reprieve_unwatch_signals, reprieve_run_resilient
 
   !> For next_step: the program leaves the loop by itself.
   integer(int64), parameter, public :: reprieve_no_limit = huge(1_int64)
@@ -140,6 +140,29 @@ contains
   subroutine reprieve_watch_signals(ierr)
     integer, intent(out), optional :: ierr
     call reprieve_finish(c_watch_signals(), ierr)
+  end subroutine
+
+  !> Calls the body with the ranks that work; when ranks die, again with those that live. Collective over comm, an integer.
+  !> What it needs, and what the body may do: run_resilient.hpp. min_ranks: with fewer the process is left with code 42.
+  !> worked: .false. on a rank that was a spare to the end.
+  subroutine reprieve_run_resilient(comm, body, spare_ranks, min_ranks, worked, ierr)
+    integer, intent(in) :: comm
+    procedure(reprieve_body) :: body
+    integer, intent(in), optional :: spare_ranks, min_ranks
+    logical, intent(out), optional :: worked
+    integer, intent(out), optional :: ierr
+    type(callbacks), target :: calls
+    integer(c_int) :: has_worked, spares, least
+    integer :: status
+    spares = 0
+    least = 1
+    has_worked = 0
+    if (present(spare_ranks)) spares = int(spare_ranks, c_int)
+    if (present(min_ranks)) least = int(min_ranks, c_int)
+    calls%body => body
+    status = c_fortran_run_resilient(int(comm, c_int), spares, least, c_loc(calls), has_worked)
+    if (present(worked)) worked = has_worked == 1
+    call reprieve_finish(status, ierr)
   end subroutine
 
   !> A signal ends the program again, as before.

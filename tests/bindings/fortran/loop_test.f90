@@ -6,10 +6,11 @@ module loop_test
   use signals
   implicit none
   private
-  public :: preempted_and_resumed, steps_and_errors
+  public :: preempted_and_resumed, steps_and_errors, resilient_body
 
   integer, parameter :: steps = 60
   integer :: files = 0
+  integer :: total_of_ranks = 0
 
 contains
 
@@ -126,5 +127,28 @@ contains
     call check(handler%total_run_calls() == -1, 'closed')
     call state%destroy()
     call config%destroy()
+  end subroutine
+
+  subroutine work(ranks_that_work, ierr)
+    integer, intent(in) :: ranks_that_work
+    integer, intent(inout) :: ierr
+    call MPI_Allreduce(1, total_of_ranks, 1, MPI_INTEGER, MPI_SUM, MPI_Comm(ranks_that_work), ierr)
+  end subroutine
+
+  subroutine fail_to_work(ranks_that_work, ierr)
+    integer, intent(in) :: ranks_that_work
+    integer, intent(inout) :: ierr
+    if (ranks_that_work /= 0) ierr = 7
+  end subroutine
+
+  !> Deaths: tests/e2e/resilient_test.cpp.
+  subroutine resilient_body()
+    integer :: ierr
+    logical :: worked
+    call reprieve_run_resilient(MPI_COMM_WORLD%MPI_VAL, work, spare_ranks=ranks - 1, worked=worked)
+    call check(worked .eqv. rank == 0, 'the first rank works')
+    call check(total_of_ranks == merge(1, 0, worked), 'its communicator')
+    call reprieve_run_resilient(MPI_COMM_WORLD%MPI_VAL, fail_to_work, min_ranks=ranks, ierr=ierr)
+    call check_status(ierr, reprieve_error_cluster, 'it returned 7')
   end subroutine
 end module

@@ -25,6 +25,7 @@ program fortran_tests
   call test('nodes_on_borders', nodes_on_borders)
   call test('steps_and_errors', steps_and_errors)
   call test('preempted_and_resumed', preempted_and_resumed)
+  call test('resilient_body', resilient_body)
   call test('own_steps', own_steps)
   call test('loop_of_the_page', loop_of_the_page)
   call test('watched_and_left', watched_and_left)

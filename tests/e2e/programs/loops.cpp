@@ -286,11 +286,32 @@ int parts(const Setting& setting) {
   return 0;
 }
 
+/// Makes its own simulation for each number of ranks. The page: apps/guide/resilient.md.
+int resilient(const std::filesystem::path& directory, std::uint64_t steps, std::chrono::microseconds step_time) {
+  // [resilient]
+  reprieve::run_resilient(MPI_COMM_WORLD, [&](MPI_Comm ranks) {
+    Simulation simulation(ranks, step_time);  // cuts its arrays by the number of ranks
+    reprieve::Checkpoint state;
+    simulation.add_to(state);
+    reprieve::PreemptionCheckpointHandler handler(ranks, state, directory);  // restores
+    while (simulation.step < steps) {
+      handler.run([&] { simulation.advance(); });
+    }
+    handler.finish();
+    simulation.report();
+  });
+  // [end]
+  return 0;
+}
+
 int run(const std::string& kind, const std::filesystem::path& directory, std::uint64_t steps,
         std::chrono::microseconds step_time) {
   const std::map<std::string, std::function<int(const Setting&)>> kinds{
       {"phases", phases},       {"own_steps", own_steps}, {"every_hundredth", every_hundredth}, {"refined", refined},
       {"own_order", own_order}, {"unwinding", unwinding}, {"asking_first", asking_first},       {"parts", parts}};
+  if (kind == "resilient") {
+    return resilient(directory, steps, step_time);
+  }
   Simulation simulation(MPI_COMM_WORLD, step_time);
   reprieve::Checkpoint state;
   simulation.add_to(state);

@@ -32,7 +32,7 @@ from ._errors import (
     UnresponsiveError,
     UsageError,
 )
-from ._handler import Handler, unwatch_signals, watch_signals
+from ._handler import Handler, run_resilient, unwatch_signals, watch_signals
 from ._manager import Manager
 from ._markers import State, custom, distributed, per_rank, pickled, replicated
 from ._native import version_details
@@ -72,6 +72,7 @@ __all__ = [
     "per_rank",
     "pickled",
     "replicated",
+    "run_resilient",
     "unwatch_signals",
     "version_details",
     "watch_signals",

@@ -102,6 +102,11 @@ def ranks_are_missing() -> bool:
     return os.getpid() in _processes_without_others
 
 
+def ranks_are_there_again() -> None:
+    """The process has continued without them."""
+    _processes_without_others.discard(os.getpid())
+
+
 def error_of(code: str, message: str, origin_rank: int) -> Error:
     """The exception for the name of a status of C."""
     error = _CLASSES.get(code, Error)(message, code, origin_rank)

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _open
-from ._errors import Preempted, UsageError
+from ._errors import Preempted, UnresponsiveError, UsageError, ranks_are_there_again
 from ._markers import State
 from ._native import (
+    CALLBACKS,
     CONSTANTS,
+    MPI_COMM,
     NO_LIMIT,
     OK,
     PREEMPTED,
@@ -24,7 +26,9 @@ from ._native import (
     NoticeStruct,
     SaveReportStruct,
     call,
+    communicator,
     function,
+    last_error,
 )
 from ._open import CheckpointInfo, Notice, SaveReport
 
@@ -46,6 +50,56 @@ def watch_signals() -> None:
 def unwatch_signals() -> None:
     """Gives the signals back: a signal ends the program again."""
     call("unwatch_signals")
+
+
+def run_resilient(comm: Any, body: Callable[[Any], object], spare_ranks: int = 0, min_ranks: int = 1) -> bool:
+    """Calls `body(ranks)` with the communicator of the ranks that work; when ranks die, again with those that live.
+
+        def body(ranks):
+            state = ...                                   # cut by ranks.size
+            with reprieve.Handler(ranks, "checkpoints", state) as handler:
+                for step in handler.steps(1000): ...
+
+        reprieve.run_resilient(MPI.COMM_WORLD, body)
+
+    What it needs, and what a body may do, says run_resilient.hpp: `mpirun --with-ft ulfm` of Open MPI 5 above all. Every other
+    MPI calls the body once. A body must let the exceptions of mpi4py and of this module through. Collective over `comm`.
+
+    Args:
+        spare_ranks: the last ranks, which wait until they take the place of ranks that have died.
+        min_ranks: with fewer the process ends with code 42.
+
+    Returns False on a rank that was a spare to the end. Raises what the body raised while no rank had died.
+    """
+    handle_of_comm = communicator(comm)
+    from mpi4py import MPI
+
+    raised: list[BaseException] = []
+
+    def run(handle: Any, _: Any) -> int:
+        ranks = MPI.Intracomm()
+        MPI_COMM.from_address(MPI._addressof(ranks)).value = handle
+        raised.clear()
+        try:
+            body(ranks)
+        except BaseException as error:
+            raised.append(error)
+            if isinstance(error, Preempted):
+                return PREEMPTED
+            function("callback_error")(f"{type(error).__name__}: {error}".encode(errors="replace"))
+            return CONSTANTS["ERROR_UNRESPONSIVE"] if isinstance(error, UnresponsiveError) else 1
+        return OK
+
+    worked = ctypes.c_int()
+    status = function("run_resilient")(
+        handle_of_comm, spare_ranks, min_ranks, CALLBACKS["body_fn"](run), None, ctypes.byref(worked)
+    )
+    if raised and isinstance(raised[-1], (KeyboardInterrupt, SystemExit)):
+        raise raised[-1]
+    if status != OK:
+        raise last_error(status) from (raised[-1] if raised else None)
+    ranks_are_there_again()
+    return worked.value == 1
 
 
 class Handler(_open.Opened):

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Recovery in place. One life of the working ranks after the other:
+//
+//  1. The working ranks are the first ones of those that live, as many as at first if there are enough.
+//  2. They run the body. A rank that learns of a death, by MPI or from another rank, leaves it by an exception and
+//     revokes the communicator of the body. So every other working rank leaves it too, wherever it waits.
+//  3. All ranks that live agree on whether every body came to its end, and none failed. Spare ranks have waited here,
+//     and say yes. The agreement has the same result on all of them whoever dies meanwhile.
+//  4. If so it is over. A rank that died after its body had ended is of no consequence. If a body failed while no rank
+//     had died, all ranks throw.
+//  5. If not, the ranks that live make a communicator of theirs, and begin at 1. A rank that dies anywhere on that way
+//     is found in 2 or 3 of the next life.
+//
+// If every working rank is gone, nobody says no: the spare ranks cannot know what the others reached, and leave with
+// the code that starts the job again.
+
+#include "reprieve/run_resilient.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "cluster/communicator.hpp"
+#include "cluster/job_end.hpp"
+#include "cluster/lost_ranks.hpp"
+#include "core/log.hpp"
+#include "handler/exit.hpp"
+#include "reprieve/error.hpp"
+#include "reprieve/termination_config.hpp"
+
+namespace reprieve {
+
+namespace {
+
+using cluster::check_mpi;
+
+/// What MPI calls for an error in a communicator of the body.
+void on_mpi_error(MPI_Comm* comm, int* result, ...) {  // NOLINT(cert-dcl50-cpp): its type is MPI's
+  if (cluster::is_loss(*result)) {
+    cluster::revoke(*comm);
+  }
+  try {
+    check_mpi(*result, "MPI");
+  } catch (const MpiError& error) {  // MPI's own handler ends the job too
+    core::log::error("{}", error.what());
+    abort_job(*comm, 1);
+  }
+}
+
+/// The same for a body without exceptions: MPI returns the code.
+void on_returned_error(MPI_Comm* comm, int* result, ...) {  // NOLINT(cert-dcl50-cpp)
+  if (cluster::is_loss(*result)) {
+    cluster::revoke(*comm);
+  }
+}
+
+class Survivors {
+ public:
+  Survivors(MPI_Comm comm, const ResilientOptions& options) : options_(options) {
+    check_mpi(MPI_Comm_dup(comm, &all_), "MPI_Comm_dup");
+    check_mpi(MPI_Comm_set_errhandler(all_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check_mpi(MPI_Comm_create_errhandler(options.errors_return ? on_returned_error : on_mpi_error, &handler_),
+              "MPI_Comm_create_errhandler");
+    wanted_ = size() - options.spare_ranks;
+    if (options.spare_ranks < 0 || options.min_ranks < 1 || wanted_ < options.min_ranks) {
+      throw UsageError(fmt::format("{} spare ranks of {} leave {} to work, and min_ranks is {}", options.spare_ranks,
+                                   size(), wanted_, options.min_ranks));
+    }
+  }
+
+  /// Steps 1 to 3. True if it is over.
+  bool live(const std::function<void(MPI_Comm)>& body) {
+    enum : int { kEnded = 1, kNotFailed = 2 };
+    const Life mine = run(body);
+    const int all =
+        cluster::agree_among_living(all_, (mine == Life::ended ? kEnded : 0) | (mine == Life::failed ? 0 : kNotFailed));
+    if (failure_) {
+      throw_failure();
+    }
+    if ((all & kNotFailed) == 0) {
+      throw ClusterError("the program failed on another rank");
+    }
+    return (all & kEnded) != 0;
+  }
+
+  /// Step 5.
+  void continue_without_lost() {
+    const int before = size();
+    cluster::shrink(all_);
+    if (rank() == 0) {
+      core::log::warning("{} of {} ranks have died; {} continue", before - size(), before, std::min(wanted_, size()));
+      if (std::getenv("OMPI_MCA_async_mpi_finalize") == nullptr) {
+        core::log::warning("MPI_Finalize may hang now: start mpirun with --mca async_mpi_finalize 1");
+      }
+    }
+    if (size() < options_.min_ranks) {
+      leave(fmt::format("{} ranks are left, of {} that are needed", size(), options_.min_ranks));
+    }
+  }
+
+  /// Step 4. True on a rank that has worked.
+  bool end() {
+    const std::vector<int> lost = cluster::lost_ranks(all_);
+    const bool work_is_lost =
+        !works_ && std::count_if(lost.begin(), lost.end(), [this](int rank) { return rank < wanted_; }) == wanted_;
+    if (work_is_lost) {
+      leave("all ranks that worked are gone");
+    }
+    if (!lost.empty()) {
+      cluster::shrink(all_);  // MPI_Finalize would wait for them
+    }
+    check_mpi(MPI_Comm_free(&all_), "MPI_Comm_free");
+    check_mpi(MPI_Errhandler_free(&handler_), "MPI_Errhandler_free");
+    return works_;
+  }
+
+ private:
+  enum class Life { ended, lost, failed };
+
+  /// Steps 1 and 2. A rank that does not work has ended.
+  Life run(const std::function<void(MPI_Comm)>& body) {
+    MPI_Comm ranks = MPI_COMM_NULL;
+    works_ = rank() < std::min(wanted_, size());
+    try {
+      check_mpi(MPI_Comm_split(all_, works_ ? 0 : MPI_UNDEFINED, rank(), &ranks), "MPI_Comm_split");
+      if (works_) {
+        check_mpi(MPI_Comm_set_errhandler(ranks, handler_), "MPI_Comm_set_errhandler");
+        body(ranks);
+        check_mpi(MPI_Comm_free(&ranks), "MPI_Comm_free");
+      }
+      return Life::ended;
+    } catch (const Preempted&) {
+      throw;  // saved: there is nothing to recover
+    } catch (const std::exception& error) {
+      return left(ranks, error);
+    }
+  }
+
+  /// As an error of the library, which ends the job with a code if nobody catches it: where MPI outlives lost ranks,
+  /// mpirun returns 0 if all of them die by signals.
+  [[noreturn]] void throw_failure() const {
+    try {
+      std::rethrow_exception(failure_);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      std::throw_with_nested(ClusterError(fmt::format("rank {}: {}", rank(), error.what())));
+    }
+  }
+
+  /// The body was left by an exception.
+  Life left(MPI_Comm ranks, const std::exception& error) {
+    const bool waited = dynamic_cast<const UnresponsiveError*>(&error) != nullptr ||
+                        (options_.errors_return && cluster::has_lost_ranks(ranks));
+    const bool is_lost = !cluster::lost_ranks(all_).empty() || (waited && loss_is_known_soon(ranks));
+    if (!is_lost && (waited || !cluster::survives_lost_ranks())) {
+      throw;  // ranks that live but do not answer would not come to the agreement either
+    }
+    if (ranks != MPI_COMM_NULL) {
+      cluster::revoke(ranks);
+    }
+    if (!is_lost) {
+      failure_ = std::current_exception();
+      return Life::failed;
+    }
+    core::log::info("rank {} leaves its step: {}", rank(), error.what());
+    return Life::lost;
+  }
+
+  /// Another rank may have reported the loss before MPI has told this one.
+  [[nodiscard]] bool loss_is_known_soon(MPI_Comm ranks) const {
+    constexpr std::chrono::seconds limit{5};
+    core::RunningTime time;
+    while (!cluster::has_lost_ranks(all_) && !cluster::has_lost_ranks(ranks)) {
+      int seen = 0;
+      const auto waited = time.look();
+      if (!cluster::survives_lost_ranks() || waited > limit ||
+          MPI_Iprobe(MPI_ANY_SOURCE, 0, all_, &seen, MPI_STATUS_IGNORE) !=
+              MPI_SUCCESS) {  // MPI learns of it in its calls
+        return cluster::has_lost_ranks(all_);
+      }
+      cluster::pause(waited);
+    }
+    return true;
+  }
+
+  [[nodiscard]] int size() const {
+    int size = 0;
+    check_mpi(MPI_Comm_size(all_, &size), "MPI_Comm_size");
+    return size;
+  }
+  [[nodiscard]] int rank() const {
+    int rank = 0;
+    check_mpi(MPI_Comm_rank(all_, &rank), "MPI_Comm_rank");
+    return rank;
+  }
+
+  [[noreturn]] void leave(const std::string& why) const {
+    if (rank() == 0) {
+      core::log::error("{}: the job ends, to be started again (exit code {})", why, options_.restart_exit_code);
+    }
+    handler::leave_alone(options_.restart_exit_code);
+  }
+
+  ResilientOptions options_;
+  int wanted_ = 0;
+  bool works_ = false;
+  MPI_Comm all_ = MPI_COMM_NULL;
+  MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+bool run_resilient(MPI_Comm comm, const std::function<void(MPI_Comm)>& body, const ResilientOptions& options) {
+  cluster::end_job_at_uncaught_errors();
+  Survivors survivors(comm, options);
+  while (!survivors.live(body)) {
+    survivors.continue_without_lost();
+  }
+  return survivors.end();
+}
+
+}  // namespace reprieve

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Recovery in place: ranks are killed, and the others continue in the same job, with the same result.
+
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/process.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// The options of mpirun for it; none where MPI cannot.
+std::vector<std::string> options_for_recovery() {
+  static const bool can = [] {
+    Process info({{"ompi_info"}, mpirun_environment()});
+    info.wait(30s);
+    return info.out().find("FT MPI support: yes") != std::string::npos;
+  }();
+  return can ? std::vector<std::string>{"--with-ft", "ulfm", "--mca", "async_mpi_finalize", "1"}
+             : std::vector<std::string>{};
+}
+
+/// What the program computes, on any number of ranks (programs/resilient.cpp).
+std::string digest(std::uint64_t elements, std::uint64_t steps, bool alone) {
+  std::vector<std::uint64_t> values(elements);
+  std::uint64_t sum = 0;
+  for (std::uint64_t i = 0; i < elements; ++i) {
+    values[i] = i + 1;
+    sum += i + 1;
+  }
+  for (std::uint64_t step = 1; step <= steps; ++step) {
+    const std::uint64_t added = alone ? step : sum;
+    sum = 0;
+    for (std::uint64_t& value : values) {
+      value = value * 6364136223846793005ULL + added;
+      sum += value;
+    }
+  }
+  return "digest " + std::to_string(sum) + "\n";
+}
+
+class ResilientTest : public ::testing::Test {
+ protected:
+  static constexpr auto kLimit = 60s;
+
+  [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, int steps, const std::vector<std::string>& options,
+                                              const Environment& environment = {}) const {
+    return std::make_unique<Mpirun>(
+        MpiCommand{.ranks = ranks,
+                   .arguments = joined({program("e2e_resilient"), checkpoints(), std::to_string(steps), "5"}, options),
+                   .mpirun_options = options_for_recovery(),
+                   .environment = environment});
+  }
+
+  static void expect_end(Mpirun& run, int steps, bool alone = false) {
+    EXPECT_EQ(run.wait(kLimit), 0) << run.out() << run.err();
+    EXPECT_THAT(run.out(), HasSubstr(digest(1000, static_cast<std::uint64_t>(steps), alone))) << run.err();
+  }
+
+  [[nodiscard]] std::string checkpoints() const { return directory_ / "checkpoints"; }
+
+  TemporaryDirectory directory_;
+};
+
+/// Those in which ranks die.
+class ResilientDeath : public ResilientTest {
+ protected:
+  void SetUp() override {
+    if (options_for_recovery().empty()) {
+      GTEST_SKIP() << "this MPI does not outlive the death of a rank";
+    }
+  }
+};
+
+TEST_F(ResilientTest, WithoutADeathTheBodyIsCalledOnce) {
+  const auto run = start(3, 20, {});
+  expect_end(*run, 20);
+  EXPECT_THAT(run->out(), AllOf(HasSubstr("life 0 with 3 ranks from step 0"), Not(HasSubstr("life 1"))));
+}
+
+TEST_F(ResilientTest, ANoticeEndsTheJobAsEver) {
+  const auto run = start(3, 50, {"spares=1", "stop_at=10"});
+  EXPECT_EQ(run->wait(kLimit), 42) << run->out() << run->err();
+  const auto next = start(2, 50, {});
+  expect_end(*next, 50);
+  EXPECT_THAT(next->out(), ContainsRegex("life 0 with 2 ranks from step 1[0-2]\n"));
+}
+
+TEST_F(ResilientTest, AnErrorOfTheProgramEndsTheJob) {
+  const auto run = start(3, 50, {"spares=1", "throw_at=10"});
+  const auto code = run->wait(kLimit);
+  ASSERT_TRUE(code) << run->out() << run->err();
+  EXPECT_NE(*code, 0);
+  EXPECT_NE(*code, 42);
+  EXPECT_THAT(run->err(), HasSubstr("thrown in a step"));
+}
+
+TEST_F(ResilientTest, OptionsThatLeaveNoRankAreAnError) {
+  const auto run = start(2, 50, {"spares=2"});
+  EXPECT_EQ(run->wait(kLimit), 1);
+  EXPECT_THAT(run->err(), HasSubstr("2 spare ranks of 2 leave 0 to work, and min_ranks is 1"));
+}
+
+TEST_F(ResilientDeath, TheOthersContinueFromTheNewestCheckpoint) {
+  const auto run = start(4, 50, {"save_every=10", "die=0:25:1", "die=1:35:2", "die=2:42:0"});
+  expect_end(*run, 50);
+  EXPECT_THAT(run->out(),
+              AllOf(HasSubstr("life 1 with 3 ranks from step 20"), HasSubstr("life 2 with 2 ranks from step 30"),
+                    HasSubstr("life 3 with 1 ranks from step 40")))
+      << run->err();
+}
+
+/// Between the steps no rank calls MPI for the program: the library finds the death.
+TEST_F(ResilientDeath, RanksThatWorkAloneLearnOfADeath) {
+  const auto run = start(3, 60, {"save_every=10", "alone=1", "die=0:15:2"});
+  expect_end(*run, 60, true);
+  EXPECT_THAT(run->out(), HasSubstr("life 1 with 2 ranks from step 10")) << run->err();
+}
+
+TEST_F(ResilientDeath, SeveralDieAtOnce) {
+  const auto run = start(6, 50, {"save_every=10", "die=0:25:0", "die=0:25:3", "die=0:25:5"});
+  expect_end(*run, 50);
+  EXPECT_THAT(run->out(), HasSubstr("with 3 ranks from step 20")) << run->err();
+}
+
+TEST_F(ResilientDeath, SpareRanksTakeTheirPlaces) {
+  const auto run = start(4, 50, {"spares=2", "min=2", "save_every=10", "die=0:25:0", "die=1:35:0"});
+  expect_end(*run, 50);
+  EXPECT_THAT(run->out(), AllOf(HasSubstr("life 0 with 2 ranks from step 0"), HasSubstr("with 2 ranks from step 20"),
+                                HasSubstr("with 2 ranks from step 30"), Not(HasSubstr("with 1 ranks"))))
+      << run->err();
+}
+
+TEST_F(ResilientDeath, ASpareRankMayDieToo) {
+  const auto run = start(3, 100, {"spares=1", "save_every=10"});
+  ASSERT_TRUE(wait_until([&] { return run->out().find("step 21") != std::string::npos; }, kLimit));
+  ASSERT_EQ(::kill(run->ranks().at(2), SIGKILL), 0);
+  expect_end(*run, 100);
+}
+
+/// The node-local copies are younger than the checkpoint.
+TEST_F(ResilientDeath, NodeLocalCopiesLoseFewerSteps) {
+  TemporaryDirectory memory("/dev/shm");
+  const auto run = start(4, 100, {"save_every=50", "die=0:90:1", "local=" + memory.path().string()});
+  expect_end(*run, 100);
+  EXPECT_THAT(run->out(), Not(HasSubstr("with 3 ranks from step 50"))) << run->err();
+}
+
+/// In C, Fortran and Python.
+TEST_F(ResilientDeath, AsCodesOfErrors) {
+  const auto run = start(4, 50, {"codes=1", "spares=1", "save_every=10", "die=0:25:1", "die=1:35:2"});
+  expect_end(*run, 50);
+  EXPECT_THAT(run->out(), AllOf(HasSubstr("with 3 ranks from step 20"), HasSubstr("with 2 ranks from step 30")))
+      << run->err();
+}
+
+TEST_F(ResilientDeath, WithTooFewRanksTheJobIsStartedAgain) {
+  const auto run = start(3, 50, {"min=3", "save_every=10", "die=0:25:1"});
+  EXPECT_EQ(run->wait(kLimit), 42) << run->out() << run->err();
+  EXPECT_THAT(run->err(), HasSubstr("2 ranks are left, of 3 that are needed"));
+  const auto next = start(3, 50, {"min=3", "save_every=10"});
+  expect_end(*next, 50);
+  EXPECT_THAT(next->out(), HasSubstr("life 0 with 3 ranks from step 20"));
+}
+
+/// A death at each step of the protocols: the result is the same, whether the save counts or not.
+class ResilientDeathAtPoint : public ResilientDeath, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ResilientDeathAtPoint, TheResultIsTheSame) {
+  for (const char* const victim : {"0", "1"}) {
+    std::filesystem::remove_all(checkpoints());
+    const auto run = start(3, 40, {"save_every=10", "die=0:25:2"},
+                           {{"REPRIEVE_FAILPOINT", GetParam()}, {"REPRIEVE_KILL_RANK", victim}});
+    expect_end(*run, 40);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, ResilientDeathAtPoint,
+                         ::testing::Values("open.locked", "restore.values_read", "save.laid_out", "save.block_written",
+                                           "save.record_written", "commit.renamed", "commit.done", "retire.begun"));
+
+/// Ranks are killed at random, wherever they are after MPI_Init, which Open MPI does not leave without all ranks.
+TEST_F(ResilientDeath, RandomDeathsChangeNothing) {
+  std::mt19937 random(20261128);
+  for (int life = 0; life < 5; ++life) {
+    std::filesystem::remove_all(checkpoints());
+    const auto run = start(5, 150, {"save_every=7"});
+    ASSERT_TRUE(wait_until([&] { return run->out().find("life 0") != std::string::npos; }, kLimit)) << run->err();
+    for (int death = 0; death < 3; ++death) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+      const auto ranks = run->ranks();
+      if (ranks.size() > 1) {
+        ::kill(std::next(ranks.begin(), static_cast<std::ptrdiff_t>(random() % ranks.size()))->second, SIGKILL);
+      }
+    }
+    expect_end(*run, 150);
+  }
+}
+
+}  // namespace
+}  // namespace reprieve::test
