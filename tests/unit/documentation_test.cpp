@@ -66,12 +66,13 @@ INSTANTIATE_TEST_SUITE_P(
     Documentation, CodeOnPages,
     testing::Values(Page{"apps/guide/loops.md", "tests/e2e/programs/loops.cpp", 8, "cpp"},
                     Page{"apps/guide/loops.md", "tests/bindings/fortran/page_test.f90", 1, "fortran"},
-                    Page{"apps/guide/coming_from.md", "tests/scenarios/programs/tensorflow.cpp", 3, "cpp"},
+                    Page{"apps/guide/coming_from.md", "tests/scenarios/programs/tensorflow.cpp", 2, "cpp"},
                     Page{"apps/guide/python.md", "tests/python/page_test.py", 4, "python"},
                     Page{"apps/guide/pytorch/README.md", "apps/guide/pytorch/train.py", 1, "python"},
-                    Page{"apps/guide/real_codes.md", "tests/e2e/codes", 3, "fortran"},
-                    Page{"apps/guide/real_codes.md", "tests/e2e/codes", 3, "cpp"},
-                    Page{"apps/guide/state.md", "tests/mpi/state_page_test.cpp", 7, "cpp"}),
+                    Page{"apps/guide/real_codes.md", "tests/e2e/codes", 2, "fortran"},
+                    Page{"apps/guide/real_codes.md", "tests/e2e/codes", 2, "cpp"},
+                    Page{"apps/guide/state.md", "tests/mpi/state_page_test.cpp", 7, "cpp"},
+                    Page{"apps/guide/state.md", "tests/bindings/fortran", 3, "fortran"}),
     [](const auto& page) { return fs::path(page.param.page).stem().string() + "_" + page.param.language; });
 
 TEST_P(CodeOnPages, IsRunByTheTests) {
