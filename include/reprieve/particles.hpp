@@ -12,9 +12,9 @@
 ///
 /// What a rank gets depends on the saved lists and the number of ranks alone.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <span>
@@ -189,8 +189,8 @@ class ParticleAccess final : public ValueAccess {
   [[nodiscard]] std::span<const std::byte> bytes() override {
     list_.clear();
     functions_.for_each([this](const Particle& particle) { list_.push_back(particle); });
-    if (const auto& key = functions_.key) {
-      std::stable_sort(list_.begin(), list_.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    if (functions_.key) {
+      sort();
     }
     return std::as_bytes(std::span<const Particle>(list_));
   }
@@ -210,7 +210,31 @@ class ParticleAccess final : public ValueAccess {
  private:
   void replace(const std::vector<Particle>& particles) {
     functions_.clear();
-    std::for_each(particles.begin(), particles.end(), functions_.push);
+    for (const Particle& particle : particles) {
+      functions_.push(particle);
+    }
+  }
+
+  /// Not by std::sort, whose header would slow down the compilation of all programs.
+  void sort() {
+    struct Place {
+      std::int64_t key;
+      std::size_t index;
+    };
+    std::vector<Place> order;
+    for (const Particle& particle : list_) {
+      order.push_back({functions_.key(particle), order.size()});
+    }
+    std::qsort(order.data(), order.size(), sizeof(Place), [](const void* a, const void* b) {
+      const auto key_a = static_cast<const Place*>(a)->key;
+      const auto key_b = static_cast<const Place*>(b)->key;
+      return static_cast<int>(key_a > key_b) - static_cast<int>(key_a < key_b);
+    });
+    std::vector<Particle> sorted;
+    for (const Place& place : order) {
+      sorted.push_back(list_[place.index]);
+    }
+    list_ = std::move(sorted);
   }
 
   ParticleFunctions<Particle> functions_;
