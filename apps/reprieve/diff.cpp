@@ -165,6 +165,7 @@ struct Difference {
   Comparison comparison{};          ///< counts and sizes
   std::optional<int> first_rank{};  ///< per-rank variables: whose element the first different one is
   Extents first_index{};            ///< of the first different element, in the variable or in that rank's part
+  std::string hint{};               ///< what the different bytes are; empty: nothing more is known
 };
 
 /// The result of a comparison of two files.
@@ -176,6 +177,8 @@ struct DifferenceReport {
 
 /// Bytes compared at a time, per file.
 constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+/// A larger part is not looked at for a hint.
+constexpr std::uint64_t kHintBytes = 8 * kPieceBytes;
 
 /// The variables of both files by name; null where one has none of that name.
 using Pairs = std::map<std::string, std::pair<const VariableInfo*, const VariableInfo*>>;
@@ -237,23 +240,85 @@ Extents unravel(std::uint64_t flat, const Extents& shape) {
   return index;
 }
 
-void locate(Difference& difference, const VariableInfo& variable) {
-  std::uint64_t flat = difference.comparison.first_index.value();
-  if (variable.distribution != state::Distribution::per_rank) {
-    difference.first_index = unravel(flat, variable.shape);
-    return;
-  }
-  int rank = 0;
-  for (const Extents& shape : variable.rank_shapes) {
-    const std::uint64_t elements = storage::volume(shape);
-    if (flat < elements) {
-      difference.first_rank = rank;
-      difference.first_index = unravel(flat, shape);
-      return;
+/// Finds the rank and the index of the first different element. Returns the first element of the part that it is in,
+/// and the shape of that: of a per-rank variable the rank's, of others the whole.
+std::pair<std::uint64_t, Extents> locate(Difference& difference, const VariableInfo& variable) {
+  const std::uint64_t flat = difference.comparison.first_index.value();
+  std::uint64_t begin = 0;
+  Extents part = variable.shape;
+  if (variable.distribution == state::Distribution::per_rank) {
+    int rank = 0;
+    for (part = variable.rank_shapes.at(0); flat >= begin + storage::volume(part);) {
+      begin += storage::volume(part);
+      part = variable.rank_shapes.at(static_cast<std::size_t>(++rank));
     }
-    flat -= elements;
-    ++rank;
+    difference.first_rank = rank;
   }
+  difference.first_index = unravel(flat - begin, part);
+  return {begin, part};
+}
+
+/// Whether 8 bytes could be the address of an object in a program's memory.
+bool looks_like_pointer(const std::byte* bytes) {
+  std::uint64_t address = 0;
+  std::memcpy(&address, bytes, sizeof(address));
+  return address % sizeof(address) == 0 && address >> 32U != 0 && address >> 47U == 0;
+}
+
+/// "8-15 (look like a pointer), 20": the bytes that differ in any record, at most four places, by words.
+std::string different_bytes(Bytes a, Bytes b, std::size_t record) {
+  constexpr std::size_t kWord = 8;
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> texts;
+  for (std::size_t word = 0; word < record && texts.size() < kMost; word += kWord) {
+    const std::size_t size = std::min(kWord, record - word);
+    std::size_t first = kWord;
+    std::size_t last = 0;
+    bool is_pointer = size == kWord;
+    for (std::size_t at = word; at < a.size(); at += record) {
+      for (std::size_t i = 0; i < size; ++i) {
+        if (a[at + i] != b[at + i]) {
+          first = std::min(first, i);
+          last = std::max(last, i);
+          is_pointer = is_pointer && looks_like_pointer(&a[at]) && looks_like_pointer(&b[at]);
+        }
+      }
+    }
+    if (first < kWord && is_pointer) {
+      texts.push_back(fmt::format("{}-{} (look like a pointer)", word, word + kWord - 1));
+    } else if (first < kWord) {
+      texts.push_back(fmt::format("{}{}", word + first, first < last ? fmt::format("-{}", word + last) : ""));
+    }
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+/// Whether both have the same records, in whatever order.
+bool same_records(Bytes a, Bytes b, std::size_t record) {
+  const auto sorted = [record](Bytes bytes) {
+    std::vector<std::string_view> records;
+    for (std::size_t at = 0; at < bytes.size(); at += record) {
+      records.emplace_back(reinterpret_cast<const char*>(bytes.data()) + at, record);
+    }
+    std::ranges::sort(records);
+    return records;
+  };
+  return sorted(a) == sorted(b);
+}
+
+/// What is known about a difference beyond its place, where a part of @p shape differs.
+std::string hint_of(const VariableInfo& variable, const Extents& shape, Bytes a, Bytes b) {
+  const bool has_records =
+      shape.size() > 1 || (!shape.empty() && variable.type != ElementType{ElementClass::opaque, 1});
+  const std::size_t record = has_records ? a.size() / shape[0] : a.size();
+  if (variable.distribution == state::Distribution::per_rank && same_records(a, b, record)) {
+    return "the same values in another order: sort them by a key";
+  }
+  if (variable.type.element_class != ElementClass::opaque) {
+    return "";
+  }
+  return fmt::format("bytes {}{}", different_bytes(a, b, record),
+                     has_records ? fmt::format(" of records of {} bytes", record) : "");
 }
 
 std::string element_of(const VariableReader& file, const VariableInfo& variable, std::uint64_t index) {
@@ -283,7 +348,14 @@ std::optional<Difference> compare_data(const VariableReader& reader_a, const Var
   if (difference.comparison.different == 0) {
     return std::nullopt;
   }
-  locate(difference, variable);
+  const auto [begin, part] = locate(difference, variable);
+  if (const std::uint64_t bytes = storage::volume(part) * size; bytes <= kHintBytes) {
+    a.resize(bytes);
+    b.resize(bytes);
+    reader_a.read(variable.name, begin, a);
+    reader_b.read(variable.name, begin, b);
+    difference.hint = hint_of(variable, part, a, b);
+  }
   difference.a = element_of(reader_a, variable, *difference.comparison.first_index);
   difference.b = element_of(reader_b, variable, *difference.comparison.first_index);
   return difference;
@@ -368,6 +440,9 @@ void describe_values(StateDifference& described, const Difference& difference) {
   described.what = first_text(difference);
   if (!difference.a.empty()) {
     described.what += fmt::format("{}({} against {})", described.what.empty() ? "" : " ", difference.a, difference.b);
+  }
+  if (!difference.hint.empty()) {
+    described.what += "; " + difference.hint;
   }
   const auto bound = rounding_bound(difference.type);
   const auto& absolute = difference.comparison.max_absolute;
@@ -490,7 +565,7 @@ std::string values_text(const Difference& difference) {
   if (found.not_finite > 0) {
     text += fmt::format("; {} by NaN or infinity", found.not_finite);
   }
-  return text;
+  return difference.hint.empty() ? text : text + "; " + difference.hint;
 }
 
 std::string text_of(const Difference& difference) {
@@ -543,6 +618,7 @@ Json difference_json(const Difference& difference) {
     json["max_abs_difference"] = number_json(difference.comparison.max_absolute);
     json["max_rel_difference"] = number_json(difference.comparison.max_relative);
     json["not_finite"] = difference.comparison.not_finite;
+    json["hint"] = difference.hint;
   }
   return json;
 }

@@ -8,11 +8,16 @@
 ///     state.add_per_rank("particles", particles, reprieve::in_order<std::vector<Particle>>());
 ///     state.add_per_rank("particles", particles, reprieve::by_owner<std::vector<Particle>>(rank_of_particle));
 ///
+/// Particles in cells, lists or a struct of arrays: `add_particles`.
+///
 /// What a rank gets depends on the saved lists and the number of ranks alone.
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -150,6 +155,112 @@ Redistribute<List> by_owners(OwnersOf owners, std::size_t values_per_item = 1) {
     }
     list = std::move(mine);
   };
+}
+
+/// How the library reaches a rank's particles, whatever holds them. They run on the thread that saves or restores,
+/// without MPI.
+template <Element Particle>
+struct ParticleFunctions {
+  /// Calls @p visit once with each particle of this rank.
+  std::function<void(const std::function<void(const Particle&)>& visit)> for_each = {};
+  std::function<void()> clear = {};                ///< removes all particles
+  std::function<void(const Particle&)> push = {};  ///< adds one
+  /// As in `by_owner`. Without it another number of ranks cuts the particles into even parts.
+  std::function<int(const Particle&, int size)> owner = {};
+  /// A number of its own for each particle. A rank's particles are saved in the order of the keys, not of the visits:
+  /// equal states make equal files, for `reprieve diff` and a drill.
+  std::function<std::int64_t(const Particle&)> key = {};
+};
+
+namespace detail {
+
+template <Element Particle>
+class ParticleAccess final : public ValueAccess {
+ public:
+  explicit ParticleAccess(ParticleFunctions<Particle> functions) : functions_(std::move(functions)) {}
+
+  [[nodiscard]] ElementType type() const override { return element_type_of<Particle>(); }
+  [[nodiscard]] Extents shape() const override {
+    std::uint64_t count = 0;
+    functions_.for_each([&count](const Particle&) { ++count; });
+    return {count};
+  }
+  [[nodiscard]] bool resizable() const override { return true; }
+  [[nodiscard]] std::span<const std::byte> bytes() override {
+    list_.clear();
+    functions_.for_each([this](const Particle& particle) { list_.push_back(particle); });
+    if (functions_.key) {
+      sort();
+    }
+    return std::as_bytes(std::span<const Particle>(list_));
+  }
+  [[nodiscard]] std::span<std::byte> prepare(std::size_t size) override {
+    list_.resize(size / sizeof(Particle));
+    return std::as_writable_bytes(std::span<Particle>(list_));
+  }
+  void commit() override { replace(std::exchange(list_, {})); }
+
+  void redistribute(const PerRankPieces& pieces, int rank, int size) {
+    using List = std::vector<Particle>;
+    List mine;
+    (functions_.owner ? by_owner<List>(functions_.owner) : in_order<List>())(pieces, rank, size, mine);
+    replace(mine);
+  }
+
+ private:
+  void replace(const std::vector<Particle>& particles) {
+    functions_.clear();
+    for (const Particle& particle : particles) {
+      functions_.push(particle);
+    }
+  }
+
+  /// Not by std::sort, whose header would slow down the compilation of all programs.
+  void sort() {
+    struct Place {
+      std::int64_t key;
+      std::size_t index;
+    };
+    std::vector<Place> order;
+    for (const Particle& particle : list_) {
+      order.push_back({functions_.key(particle), order.size()});
+    }
+    std::qsort(order.data(), order.size(), sizeof(Place), [](const void* a, const void* b) {
+      const auto key_a = static_cast<const Place*>(a)->key;
+      const auto key_b = static_cast<const Place*>(b)->key;
+      return static_cast<int>(key_a > key_b) - static_cast<int>(key_a < key_b);
+    });
+    std::vector<Particle> sorted;
+    for (const Place& place : order) {
+      sorted.push_back(list_[place.index]);
+    }
+    list_ = std::move(sorted);
+  }
+
+  ParticleFunctions<Particle> functions_;
+  std::vector<Particle> list_;
+};
+
+}  // namespace detail
+
+/// Registers particles in any container as a per-rank list of records. A save copies them.
+///
+///     reprieve::add_particles<Particle>(state, "particles", {.for_each = ..., .clear = ..., .push = ...});
+///
+/// @throws UsageError if the name is not allowed, or if one of the first three functions is missing
+template <Element Particle>
+void add_particles(Checkpoint& state, const std::string& name, ParticleFunctions<Particle> functions) {
+  if (!functions.for_each || !functions.clear || !functions.push) {
+    throw UsageError("variable '" + name + "': particles need the functions for_each, clear and push");
+  }
+  auto access = std::make_unique<detail::ParticleAccess<Particle>>(std::move(functions));
+  const auto redistribute = [&particles = *access](const PerRankPieces& pieces, int rank, int size) {
+    particles.redistribute(pieces, rank, size);
+  };
+  state.add_per_rank_value(name, std::move(access), redistribute);
+  if (Members members = detail::members_if_any<Particle>(); !members.empty()) {
+    state.set_members(name, std::move(members));
+  }
 }
 
 }  // namespace reprieve

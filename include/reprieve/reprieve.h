@@ -481,12 +481,12 @@ REPRIEVE_EXPORT int reprieve_step_begin(reprieve_handler* handler);
  * reprieve_next_step it is needed only before reprieve_save_if_preempted and reprieve_scope_end. */
 REPRIEVE_EXPORT int reprieve_step_end(reprieve_handler* handler);
 
-/** The last step boundary, for loops without reprieve_next_step: waits for all ranks, reports what went wrong on any of
- * them since the last boundary, saves the last step unless a checkpoint holds it (setting
- * `termination.save_at_finish`), and marks the run as finished. With a notice it returns REPRIEVE_OK too, so that the
- * program can write its results; but where reprieve_preempted was 1 for it, the loop may have ended early: then it
- * leaves, unless `termination.total_steps` are made. Ends open scopes. No boundary comes after it; a second call does
- * nothing. Collective; errors as reprieve_step_begin. */
+/** The last step boundary, for loops without reprieve_next_step or that were left before their end. A step that is open
+ * counts. Waits for all ranks, reports what went wrong on any of them since the last boundary, saves the last step
+ * unless a checkpoint holds it (setting `termination.save_at_finish`), and marks the run as finished. With a notice it
+ * returns REPRIEVE_OK too, so that the program can write its results; but where reprieve_preempted was 1 for it, the
+ * loop may have ended early: then it leaves, unless `termination.total_steps` are made. Ends open scopes. No boundary
+ * comes after it; a second call does nothing. Collective; errors as reprieve_step_begin. */
 REPRIEVE_EXPORT int reprieve_handler_finish(reprieve_handler* handler);
 
 /** A step boundary without a step, for phases between steps (set-up, evaluation, output). It does not count in

@@ -145,7 +145,9 @@ int reprieve_step_end(reprieve_handler* handler) {
 
 int reprieve_handler_finish(reprieve_handler* handler) {
   return guarded_call(handler, [](reprieve_handler& open) {
-    check_between_steps(open, "reprieve_handler_finish");
+    if (open.step_is_open) {
+      end_step(open);
+    }
     close_scopes(open);
     open.handler->finish();
   });

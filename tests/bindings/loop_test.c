@@ -135,7 +135,7 @@ static void explicit_steps(void) {
     }
   }
   CHECK_OK(status);
-  CHECK_OK(reprieve_step_end(run.handler));
+  CHECK_OK(reprieve_handler_finish(run.handler));
   CHECK(reprieve_total_run_calls(run.handler) == 11);
   finish(&run);
 }

@@ -18,7 +18,7 @@ if(reprieve_with_fortran AND MPI_Fortran_HAVE_F08_MODULE)
   set(folder ${CMAKE_CURRENT_LIST_DIR}/fortran)
   add_executable(fortran_tests ${folder}/main.f90 ${folder}/checks.f90 ${folder}/signals.f90 ${folder}/types_test.f90
     ${folder}/state_test.f90 ${folder}/loop_test.f90 ${folder}/procedures_test.f90 ${folder}/page_test.f90
-    ${folder}/mixed_test.f90 ${folder}/mixed.c)
+    ${folder}/mixed_test.f90 ${folder}/walk_test.f90 ${folder}/mixed.c)
   add_executable(fortran_unhandled ${folder}/unhandled.f90)
   foreach(target fortran_tests fortran_unhandled)
     set_target_properties(${target} PROPERTIES Fortran_MODULE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${target}_modules)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Three small codes in the shape of those that people have: staggered grid (Fortran), particles that move between ranks
-// (C), unstructured nodes (C++). Each is left alone, and preempted, killed and started on another number of ranks.
+// and unstructured nodes (C++). Each is left alone, and preempted, killed and started on another number of ranks.
 
 #include <gmock/gmock.h>
 #include <signal.h>

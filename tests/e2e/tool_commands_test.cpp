@@ -446,9 +446,9 @@ TEST_F(ToolVerify, WhatIsNoFileGivesTwo) { EXPECT_EQ(tool({"verify", "/dev/null"
 
 class ToolDiff : public ToolTest {
  protected:
-  /// Compares the plain state with a variant; both the JSON and the text are kept.
-  void compare(const std::string& variant, int code) {
-    write("a", "plain", {1});
+  /// Compares the plain state, or another one, with a variant; both the JSON and the text are kept.
+  void compare(const std::string& variant, int code, const std::string& other = "plain") {
+    write("a", other, {1});
     write("b", variant, {2});
     report_ = tool_json({"diff", file("a", 1), file("b", 2)}, code);
     text_ = tool({"diff", file("a", 1), file("b", 2)}).out;
@@ -525,6 +525,18 @@ TEST_F(ToolDiff, OtherTypesThanRealNumbers) {
   EXPECT_EQ(found["spectrum"]["max_abs_difference"], 5.0);
   EXPECT_EQ(found["engine"]["problem"], "values");
   EXPECT_EQ(found["engine"]["first_rank"], 0);
+  EXPECT_THAT(found["engine"]["hint"].get<std::string>(), testing::MatchesRegex("bytes [0-9, -]+"));
+}
+
+TEST_F(ToolDiff, SaysWhichBytesOfARecordDiffer) {
+  compare("nodes_elsewhere", 1, "nodes");
+  EXPECT_EQ(only_difference()["hint"], "bytes 1, 8-15 (look like a pointer) of records of 16 bytes");
+  EXPECT_THAT(text_, HasSubstr("first at rank 0 [0]; bytes 1, 8-15 (look like a pointer)"));
+}
+
+TEST_F(ToolDiff, SaysThatAListIsInAnotherOrder) {
+  compare("nodes_in_other_order", 1, "nodes");
+  EXPECT_EQ(only_difference()["hint"], "the same values in another order: sort them by a key");
 }
 
 TEST_F(ToolDiff, Shape) {

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // State as codes have it: blocks that come and go, particles, strided memory, other versions of the program.
 
+#include <algorithm>
+#include <array>
 #include <complex>
+#include <functional>
+#include <list>
 #include <map>
+#include <set>
 
 #include "reprieve/containers.hpp"
 #include "reprieve/reprieve.hpp"
@@ -162,6 +167,69 @@ TEST_F(StateKinds, ParticlesGoToTheirOwnersWithAllTheirLists) {
       EXPECT_EQ(v[2 * i + 1], -x[i]);
     }
   });
+}
+
+/// Particles in lists, one for each parity, in the reverse order of their arrival.
+struct Lists {
+  using Owner = std::function<int(const Particle&, int)>;
+
+  std::array<std::list<Particle>, 2> lists;
+
+  void push(const Particle& particle) { lists.at(static_cast<std::size_t>(particle.id % 2)).push_front(particle); }
+  void visit(const std::function<void(const Particle&)>& visitor) const {
+    for (const auto& list : lists) {
+      std::for_each(list.begin(), list.end(), visitor);
+    }
+  }
+  void add_to(Checkpoint& state, Owner owner) {
+    add_particles<Particle>(state, "particles",
+                            {.for_each = [this](const auto& visitor) { visit(visitor); },
+                             .clear = [this] { lists = {}; },
+                             .push = [this](const Particle& particle) { push(particle); },
+                             .owner = std::move(owner),
+                             .key = [](const Particle& particle) { return particle.id; }});
+  }
+};
+
+/// Without an owner the parts show that the particles were saved in the order of their keys.
+TEST_F(StateKinds, ParticlesInAnyContainerComeBackOnAnyNumberOfRanks) {
+  REPRIEVE_NEEDS_RANKS(3);
+  const Lists::Owner dealt = [](const Particle& particle, int size) { return static_cast<int>(particle.id % size); };
+  on_ranks(3, [&](cluster::Communicator& comm) {
+    Checkpoint state;
+    Lists particles;
+    particles.add_to(state, dealt);
+    for (int i = 0; i < 8; ++i) {
+      const int id = 8 * comm.rank() + (5 * i) % 8;
+      particles.push({0.5 * id, id});
+    }
+    save(comm, state);
+  });
+  for (int size = 1; size <= world_size(); ++size) {
+    for (const bool with_owner : {true, false}) {
+      on_ranks(size, [&](cluster::Communicator& comm) {
+        Checkpoint state;
+        Lists particles;
+        particles.add_to(state, with_owner ? dealt : Lists::Owner());
+        particles.push({-1, 77});
+        restore(comm, state);
+        std::set<std::int64_t> found;
+        particles.visit([&](const Particle& particle) {
+          EXPECT_EQ(particle.position, 0.5 * static_cast<double>(particle.id));
+          EXPECT_TRUE(found.insert(particle.id).second);
+        });
+        std::set<std::int64_t> expected;
+        for (int id = 0; id < 24; ++id) {
+          if ((with_owner && size != 3 ? id % size : id * size / 24) == comm.rank()) {
+            expected.insert(id);
+          }
+        }
+        EXPECT_EQ(found, expected) << size << " ranks, with owner: " << with_owner;
+      });
+    }
+  }
+  Checkpoint state;
+  EXPECT_THROW(add_particles<Particle>(state, "particles", {.clear = [] {}}), UsageError);
 }
 
 TEST_F(StateKinds, EveryTypeOfElementComesBack) {

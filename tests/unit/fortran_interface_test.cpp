@@ -38,8 +38,7 @@ bool has(const std::string& text, const std::string& pattern) { return std::rege
 Names missing(const std::string& header, const std::string& module, const std::string& descriptors) {
   Names result;
   for (const std::string& function : found(header, R"(REPRIEVE_EXPORT[^;(]*\breprieve_(\w+)\()")) {
-    // The lists of a walk are in memory of malloc, which allocatable arrays are not.
-    if (function.ends_with("_at") || function.starts_with("walk_") || function.ends_with("_walk")) {
+    if (function.ends_with("_at") || function == "walk_list") {
       continue;  // the address of a pointer is for C alone: a pointer of Fortran is more than an address
     }
     if (!has(module, R"(\bc_)" + function + R"(\b)") && !has(descriptors, R"(\breprieve_)" + function + R"(\()")) {

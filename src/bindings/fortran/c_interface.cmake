@@ -12,7 +12,7 @@ cmake_minimum_required(VERSION 3.25)
 set(calls
   allow_missing allow_shared allow_dropped add_former_name set_memory_space
   add_constant add_constant_integer add_constant_real add_constant_file
-  add_replicated_custom add_per_rank_custom when_values_restored on_migration
+  add_replicated_custom add_per_rank_custom add_replicated_walk add_per_rank_walk when_values_restored on_migration
   config_set_save_fn config_set_step_fn config_set_watcher_fn
   config_load_file config_load_json config_set config_apply_environment config_set_exit
   handler_finish step_begin step_end save_if_preempted scope_end fail begin_phase request_checkpoint
@@ -191,10 +191,10 @@ foreach(struct IN LISTS structs)
   string(APPEND c_structs "  end type\n")
 endforeach()
 
-# Communicators are for C alone: descriptors.c passes them on.
+# Communicators are for C alone: descriptors.c passes them on. Allocatable arrays are declared below, for each type.
 set(c_functions "")
 foreach(function IN LISTS functions)
-  if(function MATCHES "MPI_Comm")
+  if(function MATCHES "MPI_Comm|, CFI_cdesc_t")
     continue()
   endif()
   string(REGEX MATCH "^(.*) reprieve_([a-z_]+)\\((.*)\\)@$" function "${function}")
@@ -227,9 +227,23 @@ foreach(function IN LISTS functions)
   string(APPEND c_functions "    ${head} c_${name} &\n        (${names}) &\n"
     "        bind(c, name='reprieve_${name}')\n      import\n${declarations}    end ${procedure}\n")
 endforeach()
+# The allocatable arrays of a walk.
+foreach(kind int8_t int16_t int32_t int64_t float double float_complex double_complex)
+  string(REGEX REPLACE "^int.*" "integer" type ${kind})
+  string(REGEX REPLACE "^.*_complex" "complex" type ${type})
+  string(REGEX REPLACE "^(float|double)" "real" type ${type})
+  set(declaration "${type}(c_${kind}), allocatable, intent(inout) :: value(..)\n")
+  string(APPEND parts_calls "  subroutine parts_${kind}(self, name, value)\n"
+    "    class(reprieve_parts), intent(inout) :: self\n    character(*), intent(in) :: name\n    ${declaration}"
+    "    interface\n      integer(c_int) function c_walk_array(walk, name, value) bind(c, name='reprieve_fortran_walk_array')\n"
+    "        import\n        type(c_ptr), value :: walk\n        character(kind=c_char), intent(in) :: name(*)\n"
+    "        ${declaration}      end function\n    end interface\n"
+    "    if (self%status == reprieve_ok) self%status = c_walk_array(self%handle, c_text(name), value)\n"
+    "  end subroutine\n\n")
+endforeach()
 configure_file(${template} ${result} @ONLY)
 file(TOUCH ${result})  # configure_file leaves a file of the same text as it is
 get_filename_component(folder ${result} DIRECTORY)
-foreach(class checkpoint config handler manager)
+foreach(class checkpoint config handler manager parts)
   file(WRITE ${folder}/${class}_calls.inc "${${class}_calls}")
 endforeach()

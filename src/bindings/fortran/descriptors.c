@@ -3,6 +3,8 @@
  */
 #include "bindings/fortran/descriptors.h"
 
+#include <string.h>
+
 /* 0 if there is no such type, or it is stored as bytes. */
 static int type_of_number(const CFI_cdesc_t* value) {
   if (value->type == CFI_type_long_double) { /* not among the cases, since it may be double */
@@ -73,15 +75,51 @@ reprieve_array reprieve_fortran_view(const CFI_cdesc_t* value) {
   return array;
 }
 
-int reprieve_fortran_pieces_read(reprieve_pieces* pieces, int saved_rank, const CFI_cdesc_t* value) {
-  if (!CFI_is_contiguous(value) && value->rank > 0) {
-    return reprieve_registration_error(NULL, "a piece is read into contiguous memory: pass the array itself");
-  }
-  size_t size_bytes = value->elem_len;
+/* @return an error if they do not lie side by side */
+static int count_bytes(const CFI_cdesc_t* value, size_t* size_bytes) {
+  *size_bytes = value->elem_len;
   for (int d = 0; d < value->rank; ++d) {
-    size_bytes *= (size_t)value->dim[d].extent;
+    *size_bytes *= (size_t)value->dim[d].extent;
   }
-  return reprieve_pieces_read(pieces, saved_rank, value->base_addr, size_bytes);
+  return value->rank == 0 || *size_bytes == 0 || CFI_is_contiguous(value)
+             ? REPRIEVE_OK
+             : reprieve_registration_error(NULL, "the memory must be contiguous: pass the array itself");
+}
+
+int reprieve_fortran_pieces_read(reprieve_pieces* pieces, int saved_rank, const CFI_cdesc_t* value) {
+  size_t size_bytes = 0;
+  const int status = count_bytes(value, &size_bytes);
+  return status != REPRIEVE_OK ? status : reprieve_pieces_read(pieces, saved_rank, value->base_addr, size_bytes);
+}
+
+int reprieve_fortran_walk_value(reprieve_walk* walk, const char* name, const CFI_cdesc_t* value) {
+  size_t size_bytes = 0;
+  const int status = count_bytes(value, &size_bytes);
+  if (status == REPRIEVE_OK) {
+    reprieve_walk_bytes(walk, name, value->base_addr, size_bytes);
+  }
+  return status;
+}
+
+int reprieve_fortran_walk_array(reprieve_walk* walk, const char* name, CFI_cdesc_t* array) {
+  const int rank = array->rank;
+  /* Whether it is allocated, and its lower and upper bounds. */
+  CFI_index_t present[1 + 2 * CFI_MAX_RANK] = {array->base_addr != NULL}, stored[1 + 2 * CFI_MAX_RANK];
+  for (int d = 0; present[0] && d < rank; ++d) {
+    present[1 + d] = array->dim[d].lower_bound;
+    present[1 + rank + d] = array->dim[d].lower_bound + array->dim[d].extent - 1;
+  }
+  memcpy(stored, present, sizeof stored);
+  reprieve_walk_bytes(walk, name, stored, (1 + 2 * (size_t)rank) * sizeof *stored);
+  if (memcmp(stored, present, sizeof stored) != 0) {
+    if (present[0]) {
+      CFI_deallocate(array);
+    }
+    if (stored[0] && CFI_allocate(array, stored + 1, stored + 1 + rank, array->elem_len) != CFI_SUCCESS) {
+      return reprieve_registration_error(NULL, "an array of a walk cannot be allocated");
+    }
+  }
+  return stored[0] ? reprieve_fortran_walk_value(walk, name, array) : REPRIEVE_OK;
 }
 
 int reprieve_fortran_handler_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,

@@ -26,6 +26,9 @@ typedef struct reprieve_array {
 reprieve_array reprieve_fortran_view(const CFI_cdesc_t* value);
 
 int reprieve_fortran_pieces_read(reprieve_pieces* pieces, int saved_rank, const CFI_cdesc_t* value);
+/* A part of a walk, and one that a restore allocates as it was saved. */
+int reprieve_fortran_walk_value(reprieve_walk* walk, const char* name, const CFI_cdesc_t* value);
+int reprieve_fortran_walk_array(reprieve_walk* walk, const char* name, CFI_cdesc_t* array);
 int reprieve_fortran_handler_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,
                                   const reprieve_config* config, reprieve_handler** handler);
 int reprieve_fortran_manager_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,

@@ -24,12 +24,13 @@
 !> variable or section itself. Registered variables need the attribute `target`, and stay where they are (no deallocation, no
 !> reallocation) as long as handlers and managers use them: the address is kept, and what lies there is saved. Arrays that
 !> are allocated again are registered with a procedure that is asked where they are: add_distributed_found,
-!> add_distributed_boxes, add_replicated_list, add_per_rank_list. Every call takes an optional `ierr` at the end; without it an
-!> error ends the job with its message, by reprieve_abort_job. Collective calls have the same error on every rank.
+!> add_distributed_boxes, add_replicated_list, add_per_rank_list, add_per_rank_walk. Every call takes an optional `ierr` at
+!> the end; without it an error ends the job with its message, by reprieve_abort_job. Collective calls have the same error on
+!> every rank.
 module reprieve
-  use reprieve_callbacks, only: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_stored_state, &
+  use reprieve_callbacks, only: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_parts, reprieve_stored_state, &
       reprieve_in_order, reprieve_redistribute, reprieve_find, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, &
-      reprieve_prepare, reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, &
+      reprieve_walk, reprieve_prepare, reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, &
       reprieve_abort, reprieve_body
   use reprieve_c, only: reprieve_array, reprieve_view => c_fortran_view
   use reprieve_constants

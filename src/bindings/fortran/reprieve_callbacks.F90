@@ -8,12 +8,12 @@ module reprieve_callbacks
   implicit none
   private
 
-  public :: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_stored_state, reprieve_in_order
-  public :: reprieve_redistribute, reprieve_find, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, reprieve_prepare
-  public :: reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, reprieve_abort
+  public :: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_parts, reprieve_stored_state, reprieve_in_order
+  public :: reprieve_redistribute, reprieve_find, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, reprieve_walk
+  public :: reprieve_prepare, reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, reprieve_abort
   public :: reprieve_body
   public :: callbacks, callback_list, new_callbacks, free_callbacks, hold, release
-  public :: call_find, call_describe, call_memory, call_save, call_load, call_prepare, call_migrate, call_save_files
+  public :: call_find, call_describe, call_memory, call_save, call_load, call_walk, call_prepare, call_migrate, call_save_files
   public :: call_step, call_watch, call_redistribute
 
   !> What a per-rank variable was on each of the ranks that saved it.
@@ -47,6 +47,22 @@ module reprieve_callbacks
     type(c_ptr) :: data = c_null_ptr
   contains
     procedure :: set => list_set  !< the array of this view is the list; its last dimension counts the items
+  end type
+
+  !> A value while its parts are saved or restored. After an error the calls do nothing, and the save or restore fails.
+  type :: reprieve_parts
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    integer :: status = reprieve_ok
+  contains
+    procedure :: restores => parts_restores  !< whether the parts come from a checkpoint
+    !> value(name, variable): a scalar or an array of fixed size, of any type but derived ones; its memory is contiguous.
+    procedure :: value => parts_value
+    procedure, private :: parts_int8_t, parts_int16_t, parts_int32_t, parts_int64_t
+    procedure, private :: parts_float, parts_double, parts_float_complex, parts_double_complex
+    !> array(name, array): an allocatable one, of any rank. A restore gives it the bounds that it had, or deallocates it.
+    generic :: array => parts_int8_t, parts_int16_t, parts_int32_t, parts_int64_t
+    generic :: array => parts_float, parts_double, parts_float_complex, parts_double_complex
   end type
 
   !> A checkpoint that is being restored, by the names that are stored.
@@ -94,6 +110,11 @@ module reprieve_callbacks
       import :: int8
       integer(int8), intent(in) :: bytes(:)
       integer, intent(inout) :: ierr
+    end subroutine
+    !> Names the parts of a value, for both directions: the same ones in the same order.
+    subroutine reprieve_walk(parts)
+      import :: reprieve_parts
+      type(reprieve_parts), intent(inout) :: parts
     end subroutine
     !> Prepares for distributed variables, after the others are restored. ierr: 0 on entry.
     subroutine reprieve_prepare(ierr)
@@ -153,6 +174,7 @@ module reprieve_callbacks
     procedure(reprieve_memory), pointer, nopass :: memory => null()
     procedure(reprieve_save), pointer, nopass :: save => null()
     procedure(reprieve_load), pointer, nopass :: load => null()
+    procedure(reprieve_walk), pointer, nopass :: walk => null()
     procedure(reprieve_prepare), pointer, nopass :: prepare => null()
     procedure(reprieve_migrate), pointer, nopass :: migrate => null()
     procedure(reprieve_save_files), pointer, nopass :: save_files => null()
@@ -289,6 +311,21 @@ contains
     self%data = array%data
     self%count = array%shape(1)
   end subroutine
+
+  logical function parts_restores(self)
+    class(reprieve_parts), intent(in) :: self
+    parts_restores = c_walk_restores(self%handle) == 1
+  end function
+
+  subroutine parts_value(self, name, value)
+    class(reprieve_parts), intent(inout) :: self
+    character(*), intent(in) :: name
+    type(*), dimension(..), target, intent(inout) :: value
+    if (self%status == reprieve_ok) self%status = check_array(c_null_ptr, name, c_fortran_view(value))
+    if (self%status == reprieve_ok) self%status = c_fortran_walk_value(self%handle, c_text(name), value)
+  end subroutine
+
+#include <parts_calls.inc>
 
   logical function stored_contains(self, name)
     class(reprieve_stored_state), intent(in) :: self
@@ -443,6 +480,16 @@ contains
     ierr = 0
     call calls%load(values, ierr)
     call_load = told(ierr, reprieve_ok)
+  end function
+
+  integer(c_int) function call_walk(walk, user) bind(c, name='')
+    type(c_ptr), value :: walk, user
+    type(callbacks), pointer :: calls
+    type(reprieve_parts) :: shown
+    call c_f_pointer(user, calls)
+    shown%handle = walk
+    call calls%walk(shown)
+    call_walk = told(0, shown%status)
   end function
 
   integer(c_int) function call_prepare(user) bind(c, name='')

@@ -30,6 +30,8 @@ module reprieve_state
     procedure :: add_per_rank_list
     procedure :: add_replicated_custom
     procedure :: add_per_rank_custom
+    procedure :: add_replicated_walk !< of parts that a procedure names: a derived type with allocatable arrays
+    procedure :: add_per_rank_walk
     procedure :: add_component
     procedure :: when_values_restored
     procedure :: allow_missing       !< allow_missing(name)

@@ -8,6 +8,7 @@ program fortran_tests
   use procedures_test
   use state_test
   use types_test
+  use walk_test
   implicit none
   integer :: all
 
@@ -23,6 +24,7 @@ program fortran_tests
   call test('versions', versions)
   call test('arrays_that_move', arrays_that_move)
   call test('nodes_on_borders', nodes_on_borders)
+  call test('blocks_that_come_and_go', blocks_that_come_and_go)
   call test('steps_and_errors', steps_and_errors)
   call test('preempted_and_resumed', preempted_and_resumed)
   call test('resilient_body', resilient_body)

@@ -18,6 +18,18 @@
 
 namespace {
 
+struct Node {
+  std::int64_t number;
+  std::uint64_t next;  // an address
+};
+
+}  // namespace
+
+template <>
+inline constexpr bool reprieve::enable_record<Node> = true;
+
+namespace {
+
 struct State {
   State(int rank, int size) : layout{{8, 100}, {first_row(rank, size), 0}, {rows(rank, size), 100}} {
     for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -43,6 +55,7 @@ struct State {
   std::vector<double> field;
   std::vector<std::int32_t> counts;
   std::minstd_rand engine{7};
+  std::vector<Node> nodes;
 };
 
 /// Changes values, or shapes of vectors.
@@ -65,6 +78,12 @@ void vary(State& state, const std::string& variant, int rank, int size) {
     state.name = "digitz";
     state.spectrum[4] += std::complex<double>(3.0, 4.0);
     state.engine.seed(8);
+  } else if (variant == "nodes") {
+    state.nodes = {{1, 0x7f0000001000}, {2, 0x7f0000001010}, {3, 0}};
+  } else if (variant == "nodes_in_other_order") {
+    state.nodes = {{2, 0x7f0000001010}, {1, 0x7f0000001000}, {3, 0}};
+  } else if (variant == "nodes_elsewhere") {
+    state.nodes = {{1, 0x7f0000101000}, {2, 0x7f0000101010}, {259, 0}};
   }
 }
 
@@ -86,6 +105,9 @@ void add(reprieve::Checkpoint& checkpoint, State& state, const std::string& vari
   checkpoint.add_distributed("field", state.field.data(), state.layout);
   checkpoint.add_per_rank("counts", state.counts);
   checkpoint.add_per_rank("engine", state.engine);
+  if (!state.nodes.empty()) {
+    checkpoint.add_per_rank("nodes", state.nodes);
+  }
 }
 
 void write(const std::string& directory, const std::string& variant, const std::vector<std::uint64_t>& numbers) {

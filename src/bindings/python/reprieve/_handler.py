@@ -160,7 +160,6 @@ class Handler(_open.Opened):
         on_migration: Callable[[Any], None] | None = None,
     ) -> None:
         self._preempted_code: int | None = None
-        self._step_is_open = False
         _leave_interrupt_to_the_scheduler()
 
         def configure(config: Any) -> None:
@@ -193,7 +192,6 @@ class Handler(_open.Opened):
         while True:
             self._prepare()
             more = next_step(self._handle, limit, ctypes.byref(status))
-            self._step_is_open = more == 1
             if status.value != OK:
                 self._check(status.value)
             self._registry.raise_pending()
@@ -212,9 +210,6 @@ class Handler(_open.Opened):
         marks the run as finished. With a notice it returns too, so that the program can write its results. But a
         program that was told so by `preempted` may have ended its loop early: then it leaves. Collective.
         """
-        if self._step_is_open:
-            self._step_is_open = False
-            call("step_end", self._handle)
         self._boundary("handler_finish")
 
     @contextlib.contextmanager
@@ -248,7 +243,6 @@ class Handler(_open.Opened):
     def fail(self, message: str) -> None:
         """This rank cannot continue: raises a `ClusterError` with the message, on the others at their next boundary."""
         self._failed = True
-        self._step_is_open = False
         self._check(function("fail")(self._handle, message.encode(errors="replace")))
 
     def _boundary(self, name: str) -> None:
@@ -336,7 +330,6 @@ class Handler(_open.Opened):
         if not self._handle or self._failed or is_reported or isinstance(error, (Preempted, GeneratorExit)):
             return
         self._failed = True
-        self._step_is_open = False
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         function("fail")(self._handle, text.encode(errors="replace"))
 
