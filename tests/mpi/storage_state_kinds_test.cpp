@@ -1,126 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// State as codes have it: blocks that come and go, particles, strided memory, other versions of the program.
+// State as codes have it: particles, other versions of the program.
 
-#include <complex>
-#include <map>
-
-#include "reprieve/containers.hpp"
 #include "reprieve/reprieve.hpp"
 #include "storage_fixture.hpp"
 
-namespace reprieve {
-
-struct Particle {
-  double position;
-  std::int64_t id;
-  friend bool operator==(const Particle&, const Particle&) = default;
-};
-template <>
-inline constexpr bool enable_record<Particle> = true;
-
-namespace storage {
+namespace reprieve::storage {
 namespace {
 
 using test::world_rank;
 using test::world_size;
 
 class StateKinds : public StorageTest {};
-
-/// A mesh of 8 x 8 blocks of 4 x 4 cells, of which those on a ring are there, dealt to the ranks in turn.
-class BlockMesh {
- public:
-  static constexpr std::uint64_t kSide = 4;
-  static constexpr std::uint64_t kBlocks = 8;
-
-  explicit BlockMesh(Checkpoint& state) {
-    state.add_replicated("tree", tree);
-    state.add_distributed("cells", [this] {
-      DistributedArray array{element_type_of<double>(), {kBlocks * kSide, kBlocks * kSide}, {}};
-      for (auto& [place, cells] : blocks) {
-        array.boxes.push_back(
-            {reinterpret_cast<std::byte*>(cells.data()), {place.first * kSide, place.second * kSide}, {kSide, kSide}});
-      }
-      return array;
-    });
-  }
-
-  void refine() {
-    for (std::uint64_t i = 0; i < kBlocks; ++i) {
-      for (std::uint64_t j = 0; j < kBlocks; ++j) {
-        if (i == 1 || j == 1 || i == 6 || j == 6) {
-          tree.push_back({i, j});
-        }
-      }
-    }
-  }
-
-  /// This rank's blocks, as the tree has them.
-  void make_blocks(int rank, int size) {
-    blocks.clear();
-    for (std::size_t b = static_cast<std::size_t>(rank); b < tree.size(); b += static_cast<std::size_t>(size)) {
-      blocks[tree[b]].assign(kSide * kSide, -1);
-    }
-  }
-
-  template <class Visit>
-  void for_each_cell(Visit&& visit) {
-    for (auto& [place, cells] : blocks) {
-      for (std::uint64_t c = 0; c < cells.size(); ++c) {
-        visit(cells[c], static_cast<double>((place.first * kBlocks + place.second) * 100 + c));
-      }
-    }
-  }
-
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> tree;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<double>> blocks;
-};
-
-/// The restoring program does not know the blocks before it has the tree.
-TEST_F(StateKinds, BlocksAreMadeFromARestoredTree) {
-  for (int savers = 1; savers <= world_size(); ++savers) {
-    on_ranks(savers, [&](cluster::Communicator& comm) {
-      Checkpoint state;
-      BlockMesh mesh(state);
-      mesh.refine();
-      mesh.make_blocks(comm.rank(), comm.size());
-      mesh.for_each_cell([](double& cell, double expected) { cell = expected; });
-      save(comm, state);
-    });
-    const int restorers = world_size() + 1 - savers;
-    on_ranks(restorers, [&](cluster::Communicator& comm) {
-      Checkpoint state;
-      BlockMesh mesh(state);
-      state.when_values_restored([&] { mesh.make_blocks(comm.rank(), comm.size()); });
-      restore(comm, state);
-      std::uint64_t cells = 0;
-      mesh.for_each_cell([&](double& cell, double expected) {
-        EXPECT_EQ(cell, expected);
-        ++cells;
-      });
-      EXPECT_EQ(mesh.tree.size(), 28U);
-      EXPECT_GE(cells * static_cast<std::uint64_t>(restorers) / 16, 28U - static_cast<unsigned>(restorers));
-    });
-  }
-}
-
-TEST_F(StateKinds, ArraysThatDoNotFitAreToldAfterTheValues) {
-  std::vector<double> field(3, 2.5);
-  const std::uint64_t mine = world_rank() == 0 ? 3 : 0;
-  int value = 7;
-  {
-    Checkpoint state;
-    state.add_replicated("value", value);
-    state.add_distributed("field", field.data(), {{3}, {0}, {mine}});
-    save(world, state);
-  }
-  Checkpoint state;
-  value = 0;
-  state.add_replicated("value", value);
-  state.add_distributed("field", field.data(), {{4}, {0}, {mine}});
-  state.when_values_restored([&] { EXPECT_EQ(value, 7); });
-  EXPECT_THAT(same_error([&] { restore(world, state); }),
-              is_error(ErrorCode::mismatch, "registered with the shape [4], stored with [3]"));
-}
 
 TEST_F(StateKinds, ParticlesGoToTheirOwnersWithAllTheirLists) {
   REPRIEVE_NEEDS_RANKS(2);
@@ -162,50 +52,6 @@ TEST_F(StateKinds, ParticlesGoToTheirOwnersWithAllTheirLists) {
       EXPECT_EQ(v[2 * i + 1], -x[i]);
     }
   });
-}
-
-TEST_F(StateKinds, EveryTypeOfElementComesBack) {
-  std::vector<bool> flags{true, false, true};
-  std::vector<long double> wide{1.25L, -2};
-  std::vector<std::complex<long double>> wide_complex{{1, 2}};
-  std::map<std::string, std::vector<std::string>> table{{"a", {"x", "y"}}, {"b", {}}};
-  Particle record{0.5, 3};
-  std::vector<Particle> structs{{1.5, 1}, {2.5, 2}};
-  Checkpoint state;
-  state.add_replicated("flags", flags);
-  state.add_replicated("wide", wide);
-  state.add_replicated("wide_complex", wide_complex);
-  state.add_replicated("table", table);
-  state.add_replicated("record", record);
-  state.add_replicated("positions", member_view(std::span(structs), &Particle::position));
-#ifdef __FLT16_MANT_DIG__
-  __extension__ using Half = _Float16;
-  std::vector<Half> halves{Half(0.5F), Half(-3.0F)};
-  state.add_per_rank("halves", halves);
-#endif
-  save(world, state);
-  const auto table_then = table;
-  flags.clear();
-  wide.clear();
-  wide_complex.clear();
-  table.clear();
-  record = {};
-  structs = {{0, 7}, {0, 8}};
-#ifdef __FLT16_MANT_DIG__
-  halves.clear();
-#endif
-  restore(world, state);
-  EXPECT_EQ(flags, (std::vector<bool>{true, false, true}));
-  EXPECT_EQ(wide, (std::vector<long double>{1.25L, -2}));
-  EXPECT_EQ(wide_complex.at(0), (std::complex<long double>{1, 2}));
-  EXPECT_EQ(table, table_then);
-  EXPECT_EQ(record, (Particle{0.5, 3}));
-  EXPECT_EQ(structs, (std::vector<Particle>{{1.5, 7}, {2.5, 8}}));
-#ifdef __FLT16_MANT_DIG__
-  ASSERT_EQ(halves.size(), 2U);
-  EXPECT_EQ(static_cast<float>(halves[0]), 0.5F);
-  EXPECT_EQ(static_cast<float>(halves[1]), -3.0F);
-#endif
 }
 
 /// Version 1 had one temperature in single precision, and a counter; version 2 has it in double, with a pressure.
@@ -285,5 +131,4 @@ TEST_F(StateKinds, AnErrorInAMigrationIsEveryRanks) {
 }
 
 }  // namespace
-}  // namespace storage
-}  // namespace reprieve
+}  // namespace reprieve::storage
