@@ -21,6 +21,7 @@
 namespace reprieve::supervisor {
 namespace {
 
+using namespace std::chrono_literals;
 using Json = nlohmann::json;
 using test::lookup_in;
 using ::testing::ElementsAre;
@@ -161,11 +162,7 @@ TEST(SpansNodes, ByOptionsAndByTheScheduler) {
 TEST(ProcessTree, FindsDescendantsParentsFirst) {
   const pid_t child = spawn({{"sh", "-c", "sleep 1000 & wait"}});
   std::vector<ProcessInfo> found;
-  for (int i = 0; i < 2000 && found.empty(); ++i) {
-    found = descendants_of(child);
-    ::usleep(5000);
-  }
-  ASSERT_EQ(found.size(), 1U);
+  ASSERT_TRUE(test::wait_until([&] { return (found = descendants_of(child)).size() == 1; }, 10s));
   EXPECT_EQ(found[0].parent, child);
   EXPECT_EQ(::kill(found[0].pid, SIGKILL), 0);
   int status = 0;
@@ -287,7 +284,6 @@ TEST(LauncherCommand, ARestKeepsTheCode) {
 
 using namespace termination;
 
-using namespace std::chrono_literals;
 using std::chrono::system_clock;
 
 /// As Slurm 22.05 prints it, with a name and a comment that look like fields.
