@@ -450,10 +450,10 @@ class EmergencySaveTest : public testing::Test {
 };
 
 TEST_F(EmergencySaveTest, WaitsWhileTheOtherMakesProgress) {
-  constexpr int kPieces = 12;
+  constexpr int kPieces = 8;
   save_.hold(2s);
   save_.begin();
-  for (int piece = 0; piece < kPieces; ++piece) {  // for longer than it waits at least
+  for (int piece = 0; piece < kPieces; ++piece) {  // for longer than it waits at least, and for progress
     write_staged(piece);
     std::this_thread::sleep_for(500ms);
     EXPECT_FALSE(is_flushed()) << piece;
