@@ -470,13 +470,6 @@ static void settings_of_the_environment(void) {
     CHECK(saved == 0 || strstr(report.path, "outside") != NULL);
     CHECK_OK(reprieve_handler_close(&parts.handler));
   }
-  if (test_rank() == 0) {
-    setenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEP", "1", 1);
-  }
-  CHECK_OK(reprieve_config_read_environment(parts.config, 1));
-  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "did you mean REPRIEVE_TERMINATION_SAVE_EVERY_STEPS?", test_open_handler(&parts));
-  CHECK_SAME_MESSAGE();
-  unsetenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEP");
   unsetenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEPS");
   unsetenv("REPRIEVE_DIRECTORY");
   test_end(&parts);

@@ -65,8 +65,6 @@ static void no_space(void) {
   CHECK_OK(reprieve_manager_restore_latest(job.parts.manager, &found, &info));
   CHECK(found == 1 && info.number == 1 && job.data[0] == 1 && job.data[kElements - 1] == kElements);
   CHECK_OK(reprieve_manager_save(job.parts.manager, 3));
-  CHECK_OK(reprieve_manager_latest(job.parts.manager, &found, &info));
-  CHECK(found == 1 && info.number == 3);
   end_job(&job);
 }
 

@@ -46,64 +46,20 @@ TEST(Communicator, KnowsItsRanksAndHosts) {
 
 TEST(Communicator, RefusesTheNullCommunicator) { EXPECT_THROW(Communicator(MPI_COMM_NULL, 10s), UsageError); }
 
-TEST_F(CommunicatorTest, BroadcastsAnySizeFromAnyRank) {
-  for (int root = 0; root < comm.size(); ++root) {
-    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}}) {
-      Bytes bytes = comm.rank() == root ? pattern(root, size) : Bytes(7);
-      comm.broadcast(bytes, root, "test");
-      EXPECT_EQ(bytes, pattern(root, size));
-    }
-  }
-}
-
-TEST_F(CommunicatorTest, GathersAndScattersUnevenParts) {
-  const auto size_of = [](int rank) { return static_cast<std::size_t>(rank) * 1000; };  // nothing from rank 0
-  const auto parts = comm.gather(pattern(comm.rank(), size_of(comm.rank())), "test");
-  ASSERT_EQ(parts.size(), comm.is_chief() ? static_cast<std::size_t>(comm.size()) : 0);
-  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-    EXPECT_EQ(parts[rank], pattern(static_cast<int>(rank), size_of(static_cast<int>(rank))));
-  }
-  EXPECT_EQ(comm.scatter(parts, "test"), pattern(comm.rank(), size_of(comm.rank())));
-}
-
-TEST_F(CommunicatorTest, ExchangesUnevenPartsAndUsesTheirMemoryAgain) {
-  const auto size_of = [](int from, int to, int round) {  // nothing from a rank to itself
-    return static_cast<std::size_t>((from - to) * (from - to)) * 500 / static_cast<std::size_t>(round);
-  };
-  Parts mine, theirs;
-  for (int round = 1; round <= 3; ++round) {
-    mine = {std::move(mine.bytes), {}};
-    mine.bytes.clear();
-    Bytes expected;
-    for (int other = 0; other < comm.size(); ++other) {
-      const Bytes part = pattern(comm.rank() + other, size_of(comm.rank(), other, round));
-      mine.bytes.insert(mine.bytes.end(), part.begin(), part.end());
-      mine.sizes.push_back(part.size());
-      const Bytes wanted = pattern(other + comm.rank(), size_of(other, comm.rank(), round));
-      expected.insert(expected.end(), wanted.begin(), wanted.end());
-    }
-    comm.exchange(mine, theirs, "test");
-    EXPECT_EQ(theirs.bytes, expected);
-    for (int other = 0; other < comm.size(); ++other) {
-      EXPECT_EQ(theirs.sizes.at(static_cast<std::size_t>(other)), size_of(other, comm.rank(), round));
-    }
-  }
-}
-
-/// All collectives that carry data, with uneven parts of up to @p unit bytes times the number of ranks.
-void carry_data(Communicator& comm, std::size_t unit) {
-  const auto size_of = [&](int rank) { return static_cast<std::size_t>(rank + 1) * unit; };
+/// All collectives that carry data, from and to parts of (rank + first) units. The memory of @p in is used again.
+void carry_data(Communicator& comm, std::size_t unit, int first, int root, Parts& in) {
+  const auto size_of = [&](int rank) { return static_cast<std::size_t>(rank + first) * unit; };
   const Bytes mine = pattern(comm.rank(), size_of(comm.rank()));
-  const int last = comm.size() - 1;
-  Bytes bytes = comm.rank() == last ? mine : Bytes{};
-  comm.broadcast(bytes, last, "test");
-  EXPECT_TRUE(bytes == pattern(last, size_of(last)));
+  Bytes bytes = comm.rank() == root ? mine : Bytes(7);
+  comm.broadcast(bytes, root, "test");
+  EXPECT_TRUE(bytes == pattern(root, size_of(root)));
   const auto parts = comm.gather(mine, "test");
+  ASSERT_EQ(parts.size(), comm.is_chief() ? static_cast<std::size_t>(comm.size()) : 0);
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     EXPECT_TRUE(parts[rank] == pattern(static_cast<int>(rank), size_of(static_cast<int>(rank))));
   }
   EXPECT_TRUE(comm.scatter(parts, "test") == mine);
-  Parts out, in;
+  Parts out;
   Bytes expected;
   for (int other = 0; other < comm.size(); ++other) {
     const Bytes part = pattern(comm.rank() + 2 * other, size_of(other));
@@ -114,13 +70,24 @@ void carry_data(Communicator& comm, std::size_t unit) {
   }
   comm.exchange(out, in, "test");
   EXPECT_TRUE(in.bytes == expected);
+  EXPECT_EQ(in.sizes, std::vector<std::size_t>(static_cast<std::size_t>(comm.size()), mine.size()));
+}
+
+TEST_F(CommunicatorTest, CarriesUnevenPartsOfAnySizeFromAnyRank) {
+  Parts in;
+  for (int root = 0; root < comm.size(); ++root) {
+    for (const std::size_t unit : {std::size_t{100'000}, std::size_t{1}, std::size_t{0}}) {
+      carry_data(comm, unit, 0, root, in);  // nothing of rank 0
+    }
+  }
 }
 
 TEST_F(CommunicatorTest, SendsInPieces) {
+  Parts in;
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1000}}) {
     comm.set_piece_bytes(piece);
     for (const std::size_t unit : {piece, 3 * piece, 3 * piece + 1}) {
-      carry_data(comm, unit);
+      carry_data(comm, unit, 1, comm.size() - 1, in);
     }
   }
 }

@@ -125,15 +125,6 @@ TEST_F(EnvironmentTest, MistakesOfRankZeroAreErrorsOnAllRanks) {
   EXPECT_FALSE(fs::exists(directory));
 }
 
-TEST_F(EnvironmentTest, WhatANewerVersionKnowsEndsNoProgram) {
-  set("REPRIEVE_SOMETHING_QUITE_DIFFERENT", "1");
-  set("REPRIEVE_TERMINATION_GRACE_PERIOD_S", "");  // empty: not set
-  testing::internal::CaptureStderr();
-  ten_lines(directory);
-  const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(log.find("REPRIEVE_SOMETHING_QUITE_DIFFERENT") != std::string::npos, world_rank() == 0) << log;
-}
-
 TEST_F(EnvironmentTest, LessSafetyIsLogged) {
   set_on_chief("REPRIEVE_CHECKPOINTS_DURABLE", "false");
   set_on_chief("REPRIEVE_CHECKPOINTS_VERIFY_ON_RESTORE", "false");

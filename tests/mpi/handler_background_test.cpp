@@ -2,10 +2,9 @@
 // The handler with saves in the background: when they are committed, and what a preemption makes of them.
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "handler_fixture.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -27,12 +26,8 @@ class HandlerInBackground : public testing::Test {
   [[nodiscard]] std::vector<std::uint64_t> numbers_of(const std::string& kind) const {
     MPI_Barrier(MPI_COMM_WORLD);
     std::vector<std::uint64_t> numbers;
-    std::ifstream lines(directory_ / "run/events.jsonl");
-    for (std::string line; std::getline(lines, line);) {
-      const auto event = nlohmann::json::parse(line);
-      if (event.at("event") == kind) {
-        numbers.push_back(event.at("number"));
-      }
+    for (const auto& event : events_of_run(directory_ / "run", kind)) {
+      numbers.push_back(event.at("number"));
     }
     MPI_Barrier(MPI_COMM_WORLD);
     return numbers;
@@ -127,22 +122,6 @@ TEST_F(HandlerInBackground, AnErrorOfAStepDoesNotCostTheSaveUnderWay) {
   EXPECT_THROW(run_until_an_error(), ClusterError);
   job->handler.reset();
   expect_sound_checkpoints({50});
-}
-
-TEST_F(HandlerInBackground, ARequestedSaveIsWrittenInTheBackgroundAsWell) {
-  const auto job = program(0);
-  job->start();
-  for (int step = 100; step < 100'000 && !job->handler->last_save(); step += 100) {
-    job->run(step, [&](int at) {
-      if (at == 10 && world_rank() == world_size() - 1) {
-        job->handler->request_checkpoint();
-      }
-    });
-  }
-  job->handler.reset();
-  const auto finished = numbers_of("save_finished");
-  ASSERT_EQ(finished.size(), 1U);
-  expect_sound_checkpoints(finished);
 }
 
 }  // namespace

@@ -366,19 +366,25 @@ TEST_F(HandlerSaveFn, InsteadOfTheSave) {
   EXPECT_GE(again.counter, 3);
 }
 
-TEST_F(HandlerSaveFn, InsteadOfTheSaveItsErrorReachesAllRanks) {
-  int calls = 0;
-  program.config.save_fn_mode = SaveFnMode::instead;
-  program.config.save_fn = [&](const SaveFnContext&) {
-    if (++calls == 1 && world_rank() == world_size() - 1) {
-      throw std::runtime_error("no licence");
-    }
-  };
-  program.start();
-  std::raise(SIGTERM);
-  EXPECT_THAT(error_of([&] { program.run(100'000); }).message, HasSubstr("no licence"));
-  EXPECT_THROW(program.run(100'000), Preempted);
-  EXPECT_EQ(program.handler->last_save()->path, "");
+TEST_F(HandlerSaveFn, ItsErrorReachesAllRanksAndTheHandlerStaysUsable) {
+  for (const SaveFnMode mode : {SaveFnMode::besides, SaveFnMode::instead}) {
+    Program job(directory / std::to_string(static_cast<int>(mode)));
+    int calls = 0;
+    job.config.save_fn_mode = mode;
+    job.config.save_fn = [&](const SaveFnContext&) {
+      if (++calls == 1 && world_rank() == last_rank()) {
+        throw std::runtime_error("no licence");
+      }
+    };
+    job.start();
+    std::raise(SIGTERM);
+    const SeenError error = error_of([&] { job.run(100); });
+    EXPECT_EQ(error.origin_rank, last_rank());
+    EXPECT_THAT(error.message, HasSubstr("no licence"));
+    EXPECT_THROW(job.run(100'000), Preempted);  // the notice is still there
+    EXPECT_EQ(calls, 2);
+    EXPECT_EQ(job.handler->last_save()->path.empty(), mode == SaveFnMode::instead);
+  }
 }
 
 class HandlerNotice : public ProgramTest {};

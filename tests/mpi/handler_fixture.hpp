@@ -39,7 +39,7 @@ class Program {
   /// To register more before the start.
   [[nodiscard]] Checkpoint& checkpoint() { return checkpoint_; }
 
-  void start() { handler.emplace(MPI_COMM_WORLD, checkpoint_, directory_, config, options); }
+  void start(MPI_Comm comm = MPI_COMM_WORLD) { handler.emplace(comm, checkpoint_, directory_, config, options); }
 
   /// Runs until @p steps are done in all. Before the step with its number, `before_step` is called.
   void run(

@@ -3,12 +3,11 @@
 
 #include <atomic>
 #include <csignal>
-#include <fstream>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "handler_fixture.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -21,16 +20,6 @@ std::vector<std::uint64_t> numbers_of(const PreemptionCheckpointHandler& handler
     numbers.push_back(info.number);
   }
   return numbers;
-}
-
-/// Saves made in the time of the handler.
-std::size_t saves_in(const std::filesystem::path& directory) {
-  std::ifstream log(directory / "events.jsonl");
-  std::size_t count = 0;
-  for (std::string line; std::getline(log, line);) {
-    count += line.find("\"event\":\"save_finished\"") != std::string::npos ? 1U : 0U;
-  }
-  return count;
 }
 
 class Loops : public testing::Test {
@@ -126,40 +115,6 @@ TEST_F(Loops, PeriodicSavesCountTheProgramsOwnSteps) {
   EXPECT_EQ(numbers_of(handler()), (std::vector<std::uint64_t>{120, 210, 300, 420, 510, 600, 720, 810, 900}));
 }
 
-TEST_F(Loops, WithSubCyclesOfVaryingLengthContinueToTheSameEnd) {
-  const auto advance = [this] {
-    const int cycles = 1 + program_->counter % 7;
-    for (int cycle = 0; cycle < cycles; ++cycle) {
-      program_->step();
-    }
-  };
-  program_->config.step_fn = [this] { return static_cast<std::uint64_t>(program_->counter); };
-  program_->start();
-  try {
-    while (program_->counter < 100'000) {
-      if (program_->counter >= 100 && world_rank() == last_rank()) {
-        std::raise(SIGTERM);
-      }
-      handler().run(advance);
-    }
-    FAIL() << "was not preempted";
-  } catch (const Preempted&) {
-    EXPECT_EQ(handler().last_save()->number, program_->counter);
-    EXPECT_LT(handler().total_run_calls(), static_cast<std::uint64_t>(program_->counter));
-  }
-  const std::uint64_t calls = handler().total_run_calls();
-  start_again();
-  program_->start();
-  EXPECT_EQ(handler().total_run_calls(), calls);
-  for (const int end = program_->counter + 400; program_->counter < end;) {
-    handler().run(advance);
-  }
-  handler().save_checkpoint_if_preempted();
-  const int steps = program_->counter;
-  program_->handler.reset();
-  EXPECT_EQ(program_->field, uninterrupted(steps));
-}
-
 TEST_F(Loops, StepsThatFallDoNotHideTheNewestState) {
   int step = 500;
   program_->config.step_fn = [&] { return static_cast<std::uint64_t>(step); };
@@ -179,47 +134,6 @@ TEST_F(Loops, StepsThatFallDoNotHideTheNewestState) {
   start_again();
   program_->start();
   EXPECT_EQ(program_->counter, 7);
-}
-
-TEST_F(Loops, MayAskInSetUpEvaluationAndOutput) {
-  enum Phase : int { set_up, stepping, output, done };
-  int phase = set_up;
-  std::set<int> preempted_in;
-  const auto work = [&](int until, Phase next) {
-    while (program_->counter < until) {
-      if (program_->counter % 100 == 0) {
-        MPI_Barrier(MPI_COMM_WORLD);  // no rank comes to the end of a phase before another has its notice
-      }
-      if (program_->counter % 20 == 10 && world_rank() == last_rank() && !preempted_in.contains(phase)) {
-        std::raise(SIGTERM);
-      }
-      if (phase == stepping) {
-        handler().run([&] { program_->step(); });
-      } else {
-        handler().save_checkpoint_if_preempted();
-        program_->step();
-      }
-    }
-    phase = next;
-  };
-  for (int life = 0; life < 4; ++life) {
-    start_again();
-    phase = set_up;
-    program_->checkpoint().add_replicated("phase", phase);
-    program_->start();
-    try {
-      if (phase == set_up) work(2000, stepping);
-      if (phase == stepping) work(4000, output);
-      if (phase == output) work(6000, done);
-    } catch (const Preempted&) {
-      preempted_in.insert(phase);
-    }
-  }
-  EXPECT_EQ(preempted_in, (std::set<int>{set_up, stepping, output}));
-  EXPECT_EQ(phase, done);
-  EXPECT_EQ(program_->counter, 6000);
-  program_->handler.reset();
-  EXPECT_EQ(program_->field, uninterrupted(6000));
 }
 
 class ReturnWhenSaved : public Loops {
@@ -273,7 +187,7 @@ TEST_F(ReturnWhenSaved, TheLoopEndsByItsOwnConditionAndNothingIsSavedAnyMore) {
   EXPECT_TRUE(handler().preempted());
   EXPECT_EQ(handler().exit_code(), 42);
   MPI_Barrier(MPI_COMM_WORLD);
-  EXPECT_EQ(saves_in(directory_ / "run"), 1U);
+  EXPECT_EQ(events_of_run(directory_ / "run", "save_finished").size(), 1U);
 
   start_again();
   program_->start();
@@ -347,7 +261,7 @@ TEST_F(ReturnWhenSaved, AfterAGracePeriodWithTwoSaves) {
   }
   EXPECT_EQ(handler().exit_code(), 42);
   MPI_Barrier(MPI_COMM_WORLD);
-  EXPECT_EQ(saves_in(directory_ / "run"), 2U);
+  EXPECT_EQ(events_of_run(directory_ / "run", "save_finished").size(), 2U);
   program_->handler.reset();  // it asks the function above
 }
 

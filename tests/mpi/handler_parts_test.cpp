@@ -6,7 +6,6 @@
 #include <atomic>
 #include <csignal>
 #include <fstream>
-#include <memory>
 #include <set>
 #include <string>
 
@@ -32,29 +31,24 @@ class PartComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// A handler with a counter as its state.
-struct Member {
-  Member(MPI_Comm comm, const std::filesystem::path& directory, TerminationConfig config) {
-    state.add_replicated("counter", counter);
+/// A program of these ranks, with a count of its own, that returns when it has saved.
+struct Member : Program {
+  Member(MPI_Comm comm, const std::filesystem::path& directory, WatcherFn watcher = {}) : Program(directory) {
     config.return_when_saved = true;
-    config.poll_interval = 1ms;
-    config.peer_timeout = 20s;
+    config.exit_fn = nullptr;
     config.step_fn = [this] { return static_cast<std::uint64_t>(counter); };
-    handler = std::make_unique<PreemptionCheckpointHandler>(comm, state, directory, config);
+    config.termination_watcher_fn = std::move(watcher);
+    start(comm);
   }
 
   /// A boundary, and a step unless it is over.
-  void advance(std::chrono::microseconds step_time) {
+  void advance(std::chrono::microseconds time) {
     handler->save_checkpoint_if_preempted();
+    step_time = time;
     if (!handler->preempted()) {
-      std::this_thread::sleep_for(step_time);
-      ++counter;
+      step();
     }
   }
-
-  int counter = 0;
-  Checkpoint state;
-  std::unique_ptr<PreemptionCheckpointHandler> handler;
 };
 
 int color() { return world_rank() % 2; }
@@ -75,7 +69,7 @@ TEST(HandlersOfParts, EachSavesWhenAllAreTold) {
   const PartComm part(color());
   int saved_at = 0;
   {
-    Member mine(part.get(), part_directory(directory), {});
+    Member mine(part.get(), part_directory(directory));
     for (int step = 0; step < 100'000 && !mine.handler->preempted(); ++step) {
       if (step == 20) {
         std::raise(SIGTERM);
@@ -88,7 +82,7 @@ TEST(HandlersOfParts, EachSavesWhenAllAreTold) {
     EXPECT_EQ(mine.handler->last_save()->number, saved_at);
     MPI_Barrier(MPI_COMM_WORLD);
   }
-  Member again(part.get(), part_directory(directory), {});
+  Member again(part.get(), part_directory(directory));
   EXPECT_EQ(again.counter, saved_at);
 }
 
@@ -97,9 +91,7 @@ TEST(HandlersOfParts, ANoticeInOneIsKnownThereAloneUntilTheProgramPassesItOn) {
   const SharedTemporaryDirectory directory;
   const PartComm part(color());
   std::atomic<bool> told = false;
-  TerminationConfig config;
-  config.termination_watcher_fn = [&] { return told.load(); };
-  Member mine(part.get(), part_directory(directory), config);
+  Member mine(part.get(), part_directory(directory), [&] { return told.load(); });
   if (world_rank() == 1) {
     std::raise(SIGTERM);
   }
@@ -123,8 +115,8 @@ TEST(HandlersOfParts, ANoticeInOneIsKnownThereAloneUntilTheProgramPassesItOn) {
 TEST(HandlersOfParts, OneOnAllRanksAndOneOnAPartBothSave) {
   const SharedTemporaryDirectory directory;
   const PartComm part(color());
-  Member all(MPI_COMM_WORLD, directory / "all", {});
-  Member mine(part.get(), part_directory(directory), {});
+  Member all(MPI_COMM_WORLD, directory / "all");
+  Member mine(part.get(), part_directory(directory));
   const auto both_saved = [&] { return all.handler->preempted() && mine.handler->preempted(); };
   int step = 0;
   for (; step < 100'000 && !everywhere(both_saved()); ++step) {
@@ -143,7 +135,7 @@ TEST(HandlersOfParts, AnErrorInOnePartStaysThere) {
   REPRIEVE_NEEDS_RANKS(4);
   const SharedTemporaryDirectory directory;
   const PartComm part(color());
-  Member mine(part.get(), part_directory(directory), {});
+  Member mine(part.get(), part_directory(directory));
   const int steps = color() == 1 ? 100'000 : 2000;  // those that are to hear of it do not come to the end before
   const auto run = [&] {
     for (int step = 0; step < steps; ++step) {

@@ -230,45 +230,6 @@ TEST_F(Handler, AGracePeriodTooShortForTwoGivesOneCheckpoint) {
   EXPECT_EQ(program.handler->manager().checkpoints().size(), 1U);
 }
 
-TEST_F(Handler, AnExitFunctionThatReturnsLeadsBackIntoTheLoop) {
-  int exits = 0;
-  program.config.exit_fn = [&](const ExitContext& context) {
-    ++exits;
-    EXPECT_FALSE(context.checkpoint.empty());
-  };
-  program.start();
-  program.run(400, [&](int step) {
-    if ((step == 20 || step == 300) && world_rank() == 0) {
-      std::raise(SIGTERM);
-    }
-  });
-  // The first boundaries after the last notice may be too early for it to be seen by all.
-  while (exits < 2 && program.handler->total_run_calls() < 100'000) {
-    program.handler->run([] { std::this_thread::sleep_for(100us); });
-  }
-  EXPECT_EQ(exits, 2);
-  EXPECT_FALSE(program.handler->preempted());
-}
-
-TEST_F(Handler, AScopeMarksAndSavesAtItsEnd) {
-  program.start();
-  int calls = 0;
-  try {
-    auto scope = program.handler->watch_preemption_scope(ScopeMode::save_at_end);
-    while (calls < 100'000 && !program.handler->preempted()) {
-      program.run(++calls, notice_at(20, last_rank()));
-    }
-    EXPECT_TRUE(program.handler->preempted());
-    calls += 50;
-    program.run(calls);
-    EXPECT_TRUE(program.handler->manager().checkpoints().empty());
-    scope.close();
-    FAIL() << "was not preempted";
-  } catch (const Preempted&) {
-    EXPECT_EQ(program.handler->manager().latest()->number, calls);
-  }
-}
-
 TEST_F(Handler, AScopeWithoutANoticeIsSilent) {
   program.start();
   {
@@ -305,22 +266,6 @@ TEST_F(Handler, TheSaveFunctionGetsTheArgumentsAndItsFilesAreCommitted) {
   for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
     EXPECT_EQ(entry.path().filename().string().find("workertemp"), std::string::npos) << entry.path();
   }
-}
-
-TEST_F(Handler, AFailedSaveIsTheSameErrorOnAllRanksAndTheHandlerStaysUsable) {
-  int saves = 0;
-  program.config.save_fn = [&](const SaveFnContext&) {
-    if (++saves == 1 && world_rank() == world_size() - 1) {
-      throw std::runtime_error("no licence");
-    }
-  };
-  program.start();
-  std::raise(SIGTERM);
-  const SeenError error = error_of([&] { program.run(100); });
-  EXPECT_EQ(error.origin_rank, world_size() - 1);
-  EXPECT_THAT(error.message, HasSubstr("no licence"));
-  EXPECT_THROW(program.run(100'000), Preempted);  // the notice is still there
-  EXPECT_EQ(saves, 2);
 }
 
 TEST_F(Handler, LocalModeWorksTheSame) {

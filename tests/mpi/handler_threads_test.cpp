@@ -4,21 +4,16 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
-#include <algorithm>
 #include <csignal>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "handler_fixture.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 class ByThreads : public testing::Test {
  protected:
@@ -30,15 +25,12 @@ class ByThreads : public testing::Test {
     }
   }
 
-  [[nodiscard]] static bool is_last() { return world_rank() == world_size() - 1; }
-
   /// What rank 0 recorded at the start.
   [[nodiscard]] std::string recorded_agreement() const {
     MPI_Barrier(MPI_COMM_WORLD);
     std::string found;
-    std::ifstream lines(directory_ / "run/events.jsonl");
-    for (std::string line; std::getline(lines, line);) {
-      found = nlohmann::json::parse(line).value("agreement", found);
+    for (const auto& event : events_of_run(directory_ / "run")) {
+      found = event.value("agreement", found);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     return found;
@@ -61,7 +53,8 @@ TEST_F(ByThreads, IfARankCanMakeNoThreadAllAgreeAtBoundaries) {
   program_.config.preempt_file = false;  // it is looked for by a thread
   pthread_attr_t usual;
   ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
-  if (is_last()) {
+  const bool is_last = world_rank() == last_rank();
+  if (is_last) {
     pthread_attr_t vast = usual;
     pthread_attr_setstacksize(&vast, std::size_t{1} << 47U);
     ASSERT_EQ(pthread_setattr_default_np(&vast), 0);
@@ -70,114 +63,10 @@ TEST_F(ByThreads, IfARankCanMakeNoThreadAllAgreeAtBoundaries) {
   program_.start();
   const std::string text = testing::internal::GetCapturedStderr();
   ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
-  EXPECT_EQ(text.find("can make no thread") != std::string::npos, is_last()) << text;
+  EXPECT_EQ(text.find("can make no thread") != std::string::npos, is_last) << text;
   EXPECT_EQ(recorded_agreement(), "boundaries");
   EXPECT_THROW(program_.run(100'000, notice_at(20, last_rank())), Preempted);
   expect_same_on_all_ranks(program_.handler->total_run_calls());
-}
-
-/// Ranks of different speeds that meet at every tenth step: the save comes within three boundaries of where the first
-/// of them was at the notice.
-TEST_F(ByThreads, RanksThatMeetAtEveryTenthStepSaveWithinThreeBoundaries) {
-  for (int round = 0; round < 2; ++round) {
-    Program program(directory_ / std::to_string(round));
-    program.config.agreement = Agreement::threads;
-    program.start();
-    std::vector<Clock::time_point> began;
-    double noticed_at = 0;
-    const auto step = [&] {
-      began.push_back(Clock::now());
-      if (began.size() % 10 == 0) {
-        MPI_Barrier(MPI_COMM_WORLD);
-      }
-      std::this_thread::sleep_for(began.size() < 40 ? 1ms : (200 + 40 * world_rank()) * 1ms);
-      if (is_last() && began.size() == 42U + static_cast<unsigned>(round)) {
-        noticed_at = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-        std::raise(SIGTERM);
-      }
-    };
-    EXPECT_THROW(
-        {
-          while (began.size() < 1000) {
-            program.handler->run(step);
-          }
-        },
-        Preempted);
-    MPI_Bcast(&noticed_at, 1, MPI_DOUBLE, world_size() - 1, MPI_COMM_WORLD);
-    auto begun = static_cast<int>(std::count_if(began.begin(), began.end(), [&](Clock::time_point time) {
-      return std::chrono::duration<double>(time.time_since_epoch()).count() <= noticed_at;
-    }));
-    MPI_Allreduce(MPI_IN_PLACE, &begun, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    expect_same_on_all_ranks(program.handler->total_run_calls());
-    EXPECT_LE(program.handler->total_run_calls(), static_cast<unsigned>(begun) + 3U);
-  }
-}
-
-TEST_F(ByThreads, AnErrorIsHeardInLongStepsOfUncoupledRanks) {
-  program_.start();
-  const auto start = Clock::now();
-  int steps = 0;
-  try {
-    for (;; ++steps) {
-      program_.handler->run([&] {
-        std::this_thread::sleep_for(is_last() ? 1ms : 60ms);
-        if (is_last() && steps == 20) {
-          throw std::runtime_error("no more");
-        }
-      });
-    }
-  } catch (const Error& error) {
-    EXPECT_EQ(error.origin_rank(), world_size() - 1);
-    EXPECT_LE(steps, 20);
-  }
-  EXPECT_LT(Clock::now() - start, 10s);
-}
-
-/// A first save at once, training, and a second one before the deadline, however long the steps are meanwhile.
-TEST_F(ByThreads, InAGracePeriodTheLastSaveIsInTime) {
-  program_.config.grace_period = 8s;
-  program_.config.grace_margin = 4s;
-  program_.step_time = 1ms;
-  program_.start();
-  Clock::time_point noticed{};
-  int after = 0;
-  try {
-    for (int step = 0;; ++step) {
-      if (step == 30 && is_last()) {
-        std::raise(SIGTERM);
-      }
-      noticed = step == 30 ? Clock::now() : noticed;
-      program_.step_time = step > 200 ? 300ms : 1ms;
-      after += step > 30 ? 1 : 0;
-      program_.handler->run([&] { program_.step(); });
-    }
-  } catch (const Preempted&) {
-    EXPECT_LT(Clock::now() - noticed, 8s);
-    EXPECT_GT(after, 150) << "it did not train on";
-  }
-  EXPECT_EQ(program_.handler->manager().checkpoints().size(), 2U);
-}
-
-TEST_F(ByThreads, HandlersInOneProcessDoNotMeet) {
-  Program other(directory_ / "other");
-  other.config.agreement = Agreement::threads;
-  other.config.return_when_saved = true;
-  other.config.exit_fn = nullptr;
-  program_.config.exit_fn = nullptr;
-  program_.config.return_when_saved = true;
-  program_.start();
-  other.start();
-  for (int step = 0; step < 100'000 && !(program_.handler->preempted() && other.handler->preempted()); ++step) {
-    if (step == 40 && is_last()) {
-      std::raise(SIGTERM);
-    }
-    program_.handler->run([&] { program_.step(); });
-    other.handler->run([&] { other.step(); });
-  }
-  EXPECT_TRUE(program_.handler->preempted());
-  EXPECT_TRUE(other.handler->preempted());
-  program_.handler->finish();
-  other.handler->finish();
 }
 
 /// What the configuration asks for and MPI does not offer is an error on all ranks.
@@ -273,13 +162,6 @@ TEST_P(Reaction, FromMillisecondsToLongSteps) {
   EXPECT_LE(steps_until_save(long_step()), by_threads() ? 2U : at_boundaries);
 }
 
-TEST_P(Reaction, AfterBeginPhaseTheNextBoundarySaves) {
-  program_.start();
-  steps(300, 0us);
-  program_.handler->begin_phase();
-  EXPECT_LE(steps_until_save(long_step()), by_threads() ? 2U : 0U);
-}
-
 TEST_P(Reaction, ANoticeFromBeforeAPhaseIsActedOnAtItsFirstBoundary) {
   program_.start();
   steps(300, 0us);
@@ -309,25 +191,6 @@ TEST_F(ReactionAtBoundaries, ANoticeThatWaitsForMoreThanTwoStepsIsToldOf) {
   }
   if (world_size() == 1) {  // the steps of more ranks can be long on a busy machine, and then every one is checked
     EXPECT_GT(told, 0) << "no step was ever far from the next check";
-  }
-}
-
-TEST_F(ReactionAtBoundaries, AnErrorAfterBeginPhaseIsHeardAtTheNextBoundary) {
-  program_.start();
-  steps(300, 0us);
-  program_.handler->begin_phase();
-  try {
-    program_.handler->run([&] {
-      if (world_rank() == world_size() - 1) {
-        throw std::runtime_error("no more");
-      }
-    });
-    program_.handler->run([] {});
-    FAIL() << "the error was not heard";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.origin_rank(), world_size() - 1);
-  } catch (const std::runtime_error&) {
-    EXPECT_EQ(world_rank(), world_size() - 1) << "on the others it is an error of the library's";
   }
 }
 

@@ -105,17 +105,6 @@ TEST_P(LocalEdges, AnErrorThatIsCaughtOutsideOfTheHandlerLeavesThem) {
   expect_restored(2);
 }
 
-TEST_P(LocalEdges, AFinishedRunGivesThemBack) {
-  {
-    CheckpointManager manager = open(with_local_copies());
-    PreemptionCheckpointHandler handler = handle(manager);
-    copy(manager, 2);
-    handler.finish();
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
-  EXPECT_TRUE(parts().empty());
-}
-
 TEST_P(LocalEdges, WhatASaveFunctionWritesIsMissedByNoCopy) {
   CheckpointManager manager = open(with_local_copies());
   CheckpointManager::SaveRequest request;
@@ -150,27 +139,6 @@ TEST_P(LocalEdges, ADirectoryThatIsPutBackHasNoUseForCopiesOfTheTimeThatWasUndon
     copy(manager, 2);  // in the place of the other one
   });
   expect_restored(2);
-}
-
-/// A host that was away comes back.
-TEST_P(LocalEdges, WhatAnEarlierLaunchLeftIsNotGoneBackTo) {
-  const fs::path away = temporary / "away";
-  crash_after({1}, {2});
-  on_chief([&] {
-    fs::copy(place_, away, fs::copy_options::recursive);
-    fs::remove_all(place_);
-    fs::create_directory(place_);
-  });
-  crash_after([&](CheckpointManager& manager) {
-    expect_state(1);
-    save_each(manager, {3});
-  });
-  on_chief([&] {
-    fs::remove(directory / "ckpt-3.h5");
-    fs::remove_all(place_);
-    fs::copy(away, place_, fs::copy_options::recursive);
-  });
-  expect_restored(1, ".h5");
 }
 
 TEST_P(LocalEdges, ACorruptOlderCheckpointDoesNotHideThatTheNewestWasRemoved) {
@@ -351,17 +319,13 @@ class LocalGrowth : public LocalStates {
     std::vector<double> particles;
     Checkpoint checkpoint;
     checkpoint.add_per_rank("particles", particles);
-    try {
-      CheckpointManager manager = manage(checkpoint);
+    crash_with(checkpoint, [&](CheckpointManager& manager) {
       std::uint64_t number = 0;
       for (const std::size_t size : sizes) {
         particles.assign(size + static_cast<std::size_t>(world_rank()), static_cast<double>(++number));
         complete_copy(manager, number);
       }
-      throw Crash{};
-    } catch (const Crash&) {
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
+    });
     const std::vector<double> wanted = particles;
     particles.clear();
     CheckpointManager manager = manage(checkpoint);
@@ -396,8 +360,7 @@ TEST_P(LocalStates, ASlowTransferHoldsUpNoCopy) {
   checkpoint.add_per_rank("field", field);
   CheckpointManager::SaveRequest request;
   request.number = 0;
-  try {
-    CheckpointManager manager = manage(checkpoint);
+  crash_with(checkpoint, [&](CheckpointManager& manager) {
     const auto uses_slot_of_its_own = [&] {
       MPI_Barrier(MPI_COMM_WORLD);
       const bool is_used = !part_of(0, manager::kLocalSlots - 1).empty();
@@ -414,10 +377,7 @@ TEST_P(LocalStates, ASlowTransferHoldsUpNoCopy) {
     EXPECT_TRUE(manager.impl().local->is_under_way());
     manager.impl().local->wait();
     MPI_Barrier(MPI_COMM_WORLD);
-    throw Crash{};
-  } catch (const Crash&) {
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
+  });
   const std::vector<double> wanted(field.size(), static_cast<double>(*request.number));
   field.assign(field.size(), 0);
   CheckpointManager manager = manage(checkpoint);
@@ -429,14 +389,10 @@ TEST_P(LocalStates, ARankMayHaveNothingAtAll) {
   std::vector<double> field(world_rank() == 0 ? 1000 : 0, 7.0);
   Checkpoint checkpoint;
   checkpoint.add_distributed("field", field.data(), {{1000}, {world_rank() == 0 ? 0U : 1000U}, {field.size()}});
-  try {
-    CheckpointManager manager = manage(checkpoint);
+  crash_with(checkpoint, [&](CheckpointManager& manager) {
     complete_copy(manager, 1);
     complete_copy(manager, 2);
-    throw Crash{};
-  } catch (const Crash&) {
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
+  });
   std::ranges::fill(field, 0.0);
   CheckpointManager manager = manage(checkpoint);
   const auto info = manager.restore_or_initialize();

@@ -7,6 +7,7 @@
 #include "manager/local_copies.hpp"
 #include "manager/manager_impl.hpp"
 #include "manager_fixture.hpp"
+#include "support/boxes_and_bytes.hpp"
 
 namespace reprieve::test {
 
@@ -32,6 +33,7 @@ class LocalRuns : public ManagerTest {
   [[nodiscard]] virtual ManagerOptions with_local_copies() const {
     ManagerOptions options;
     options.local_directory = place_;
+    options.lock_timeout = std::chrono::seconds(10);
     return options;
   }
 
@@ -47,9 +49,17 @@ class LocalRuns : public ManagerTest {
   /// A run that ends with an exception after what it does.
   template <class Work>
   void crash_after(Work&& work) {
-    try {
-      CheckpointManager manager = open(with_local_copies());
+    crash_with(state.checkpoint, [&](CheckpointManager& manager) {
       manager.restore_or_initialize();
+      work(manager);
+    });
+  }
+
+  /// One of another state, which begins anew.
+  template <class Work>
+  void crash_with(Checkpoint& checkpoint, Work&& work) {
+    try {
+      CheckpointManager manager(MPI_COMM_WORLD, checkpoint, directory, with_local_copies());
       work(manager);
       throw Crash{};
     } catch (const Crash&) {
@@ -105,15 +115,6 @@ class LocalRuns : public ManagerTest {
       }
     }
     return {};
-  }
-
-  static void flip_a_bit(const std::filesystem::path& file, std::streamoff at) {
-    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
-    stream.seekg(at);
-    const char byte = static_cast<char>(stream.get() ^ 1);
-    stream.seekp(at);
-    stream.put(byte);
-    ASSERT_TRUE(stream.good()) << file;
   }
 
   const std::filesystem::path memory_ =

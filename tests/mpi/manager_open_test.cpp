@@ -134,12 +134,6 @@ TEST_F(OpenTest, ADirectoryBelowAFileIsAStorageError) {
   EXPECT_THAT(error.message, AllOf(HasSubstr((temporary / "file/run").string()), HasSubstr("choose one")));
 }
 
-TEST_F(OpenTest, AFileInPlaceOfTheDirectoryIsAStorageError) {
-  on_chief([&] { write_text(directory, "x"); });
-  EXPECT_EQ(error_of_opening(directory).code, ErrorCode::io);
-  EXPECT_EQ(read_text(directory), "x");
-}
-
 TEST_F(OpenTest, ADirectoryThatTakesNoFilesIsAStorageError) {
   EXPECT_EQ(error_of_opening("/proc/self/fdinfo").origin_rank, 0);
 }

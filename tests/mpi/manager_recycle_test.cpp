@@ -10,6 +10,7 @@
 
 #include "manager_fixture.hpp"
 #include "storage/read/inspect_file.hpp"
+#include "support/boxes_and_bytes.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -287,13 +288,7 @@ class UnchangedTest : public testing::Test {
       ASSERT_TRUE(becomes_void(spare, file()));
       struct stat status = {};
       ASSERT_EQ(::stat(spare.c_str(), &status), 0);
-      std::fstream stream(spare, std::ios::in | std::ios::out | std::ios::binary);
-      const auto place = static_cast<std::streamoff>(fs::file_size(spare) / 2);
-      stream.seekg(place);
-      const int byte = stream.get() ^ 4;
-      stream.seekp(place);
-      stream.put(static_cast<char>(byte));
-      stream.close();
+      storage::flip(spare, fs::file_size(spare) / 2);
       // The clock of a file system can stand still for some milliseconds: a later time is set as well.
       status.st_mtim.tv_sec += keeps_time ? 0 : 1;
       const std::array times{status.st_atim, status.st_mtim};

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "manager/manager_impl.hpp"
 #include "manager_fixture.hpp"
 #include "storage/read/inspect_file.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -42,10 +42,8 @@ class SaveTest : public ManagerTest {
   [[nodiscard]] std::vector<std::string> events(const Names& kinds) const {
     MPI_Barrier(MPI_COMM_WORLD);
     std::vector<std::string> found;
-    std::ifstream lines(directory / "events.jsonl");
-    for (std::string line; std::getline(lines, line);) {
-      const auto kind = nlohmann::json::parse(line).at("event").get<std::string>();
-      if (kinds.contains(kind)) {
+    for (const auto& event : events_of_run(directory)) {
+      if (const auto kind = event.at("event").get<std::string>(); kinds.contains(kind)) {
         found.push_back(kind);
       }
     }
@@ -69,20 +67,6 @@ TEST_F(SaveTest, KeepsOnePerSpan) {
   CheckpointManager manager = open({.max_to_keep = 2, .keep_every = std::chrono::hours(1)});
   save_each(manager, {1, 2, 3, 4, 5});
   EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-4.h5", "ckpt-5.h5"}));
-}
-
-TEST_F(SaveTest, LeavesOtherFilesAlone) {
-  CheckpointManager manager = open({.prefix = "a", .max_to_keep = 1});
-  const Names others{"b-1.h5", "a-1.h5.corrupt", "a-01.h5", "a-b-1.h5", "notes.txt"};
-  on_chief([&] {
-    for (const std::string& name : others) {
-      write_text(directory / name, "");
-    }
-  });
-  save_each(manager, {1, 2, 3});
-  Names expected = others;
-  expected.insert("a-3.h5");
-  EXPECT_EQ(names(), expected);
 }
 
 TEST_F(SaveTest, ACheckpointOfTheSameNumberIsReplaced) {
@@ -142,13 +126,6 @@ TEST_F(SaveTest, FilesAreReplacedWithTheirCheckpoint) {
   manager.save(4);
   EXPECT_EQ(names(), Names{"ckpt-4.h5"});
   EXPECT_FALSE(manager.latest()->files_directory.has_value());
-}
-
-TEST_F(SaveTest, FilesAreRetiredWithTheirCheckpoint) {
-  CheckpointManager manager = open({.max_to_keep = 1});
-  save_with(manager, 4, writes("x"));
-  manager.save(5);
-  EXPECT_EQ(names(), Names{"ckpt-5.h5"});
 }
 
 TEST_F(SaveTest, FilesAreQuarantinedWithTheirCheckpoint) {
@@ -339,13 +316,6 @@ TEST_F(CutShort, TheNextRunPutsTheFilesInPlace) {
   CheckpointManager manager = open();
   EXPECT_EQ(names(), (Names{"ckpt-4.files", "ckpt-4.h5"}));
   EXPECT_EQ(names_in(directory / "ckpt-4.files"), Names{"sub"});
-  EXPECT_EQ(read_text(directory / "ckpt-4.files/sub/note.txt"), "new");
-}
-
-TEST_F(CutShort, ARunWithAnotherPrefixInBetweenLosesNothing) {
-  stage_files_again(0);
-  { open({.prefix = "other"}).save(1); }
-  CheckpointManager manager = open();
   EXPECT_EQ(read_text(directory / "ckpt-4.files/sub/note.txt"), "new");
 }
 

@@ -53,27 +53,6 @@ class XdmfOfCheckpoints : public testing::Test {
   Checkpoint state_;
 };
 
-TEST_F(XdmfOfCheckpoints, ListsWhatIsCommittedAlsoWhenRetentionHasRemovedSome) {
-  ManagerOptions options;
-  options.max_to_keep = 2;
-  CheckpointManager manager(MPI_COMM_WORLD, state_, directory_ / "run", options);
-  for (int number = 1; number <= 4; ++number) {
-    time_ = 0.25 * number;
-    manager.save(static_cast<std::uint64_t>(number));
-    const XdmfReport report = describe({.time_variable = "time"});
-    if (world_rank() == 0) {
-      EXPECT_EQ(report.checkpoints, std::min<std::size_t>(static_cast<std::size_t>(number), 2));
-      EXPECT_EQ(report.arrays, report.checkpoints) << "the field, and not the flags or the table";
-      const std::string text = text_of(file());
-      EXPECT_THAT(text, HasSubstr("ckpt-" + std::to_string(number) + ".h5:/state/field"));
-      EXPECT_THAT(text, HasSubstr("NumberType=\"Float\" Precision=\"4\" Dimensions=\"1 " +
-                                  std::to_string(2 * world_size()) + " 3\""));
-      EXPECT_THAT(text, Not(HasSubstr("ckpt-" + std::to_string(number - 2) + ".h5")));
-      EXPECT_THAT(text, HasSubstr(number == 3 ? R"(<Time Value="0.75"/>)" : "<Time"));
-    }
-  }
-}
-
 TEST_F(XdmfOfCheckpoints, TheNumberIsTheTimeUnlessAnotherIsNamed) {
   CheckpointManager manager(MPI_COMM_WORLD, state_, directory_ / "run", {});
   manager.save(17);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "manager_fixture.hpp"
+#include "support/boxes_and_bytes.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -14,10 +15,7 @@ namespace {
 /// Of what the tests fill memory with that no box covers.
 constexpr std::byte kGuard{0xEE};
 
-struct Region {
-  Extents offset;
-  Extents extent;
-};
+using Region = storage::Box;
 
 /// One rank's box: a region, and how it lies in memory.
 struct PlacedRegion {
@@ -31,22 +29,6 @@ struct PlacedRegion {
 int number_from(const char* variable, int usual) {
   const char* text = std::getenv(variable);
   return text == nullptr ? usual : std::stoi(text);
-}
-
-std::uint64_t product(const Extents& extents) {
-  return std::accumulate(extents.begin(), extents.end(), std::uint64_t{1}, std::multiplies<>());
-}
-
-/// Calls @p visit with each index of a box, in C order, as offsets within the box.
-template <class Visit>
-void for_each_index(const Extents& extent, Visit&& visit) {
-  Extents index(extent.size(), 0);
-  for (std::uint64_t left = product(extent); left > 0; --left) {
-    visit(index);
-    for (std::size_t axis = extent.size(); axis-- > 0 && ++index[axis] == extent[axis];) {
-      index[axis] = 0;
-    }
-  }
 }
 
 /// The same sequence on all ranks.
@@ -142,7 +124,7 @@ class Part {
   void for_each_element(Visit&& visit) {
     for (std::size_t i = 0; i < regions_.size(); ++i) {
       const PlacedRegion& placed = regions_[i];
-      for_each_index(placed.region.extent, [&](const Extents& index) {
+      for_each_index(storage::whole(placed.region.extent), [&](const Extents& index) {
         auto at = static_cast<std::ptrdiff_t>(placed.first_byte);
         std::uint64_t place = 0;
         for (std::size_t axis = 0; axis < index.size(); ++axis) {
@@ -179,9 +161,9 @@ std::byte expected_byte(int seed, std::uint64_t place, std::size_t k) {
 
 /// Which elements are in a box of somebody.
 std::vector<bool> held_elements(const Extents& shape, const std::vector<PlacedRegion>& regions) {
-  std::vector<bool> held(product(shape), false);
+  std::vector<bool> held(storage::volume(shape), false);
   for (const PlacedRegion& placed : regions) {
-    for_each_index(placed.region.extent, [&](const Extents& index) {
+    for_each_index(storage::whole(placed.region.extent), [&](const Extents& index) {
       std::uint64_t place = 0;
       for (std::size_t axis = 0; axis < index.size(); ++axis) {
         place = place * shape[axis] + placed.region.offset[axis] + index[axis];

@@ -232,13 +232,18 @@ class LargeArrays : public StorageTest, public testing::WithParamInterface<From>
   LargeArrays() {
     state_.add_distributed("large", values_.data(), {{total()}, {first()}, {kOfARank}});
     state_.add_per_rank("own", own_);
-    std::iota(values_.begin(), values_.end(), static_cast<double>(first()));
-    std::iota(own_.begin(), own_.end(), world_rank());
     save(world, state_);
   }
 
   static std::uint64_t total() { return kOfARank * static_cast<std::uint64_t>(world_size()); }
   static std::uint64_t first() { return kOfARank * static_cast<std::uint64_t>(world_rank()); }
+
+  template <class T>
+  static std::vector<T> numbers(std::size_t count, T first) {
+    std::vector<T> values(count);
+    std::iota(values.begin(), values.end(), first);
+    return values;
+  }
 
   /// What the page cache holds of the file, and writes back first.
   void prepare() const {
@@ -260,21 +265,11 @@ class LargeArrays : public StorageTest, public testing::WithParamInterface<From>
   }
 
   [[nodiscard]] bool is_restored() const {
-    for (std::uint64_t i = 0; i < kOfARank; ++i) {
-      if (values_[i] != static_cast<double>(first() + i)) {
-        return false;
-      }
-    }
-    for (std::size_t i = 0; i < own_.size(); ++i) {
-      if (own_[i] != world_rank() + static_cast<int>(i)) {
-        return false;
-      }
-    }
-    return true;
+    return values_ == numbers(kOfARank, static_cast<double>(first())) && own_ == numbers(2'500'000, world_rank());
   }
 
-  std::vector<double> values_ = std::vector<double>(kOfARank);
-  std::vector<int> own_ = std::vector<int>(2'500'000);
+  std::vector<double> values_ = numbers(kOfARank, static_cast<double>(first()));
+  std::vector<int> own_ = numbers(2'500'000, world_rank());
   Checkpoint state_;
 };
 
@@ -294,15 +289,8 @@ TEST_P(LargeArrays, AreRestoredOnOneRank) {
     checkpoint.add_distributed("large", all.data(), {{total()}, {0}, {total()}});
     checkpoint.allow_dropped("own");
     restore_checkpoint(comm, checkpoint.registry(), file, true);
-    std::vector<double> expected(total());
-    std::iota(expected.begin(), expected.end(), 0);
-    EXPECT_EQ(all, expected);
+    EXPECT_EQ(all, numbers(total(), 0.0));
   });
-}
-
-TEST_P(LargeArrays, AreVerified) {
-  prepare();
-  on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
 }
 
 TEST_P(LargeArrays, CorruptionInThemIsNamed) {

@@ -64,17 +64,6 @@ TEST_F(StorageErrors, AFileThatIsReplacedMeanwhileIsNotRead) {
   }
 }
 
-TEST_F(StorageErrors, RanksThatRegisteredDifferentVariablesCannotSave) {
-  REPRIEVE_NEEDS_RANKS(2);
-  Checkpoint checkpoint;
-  std::vector<double> values(world_rank() == 1 ? 4 : 3);
-  checkpoint.add_replicated("values", values);
-  EXPECT_THAT(same_error([&] { save(world, checkpoint); }),
-              is_error(ErrorCode::mismatch, "'values': rank 1 has the shape [4], rank 0 has [3]"));
-  const std::uint64_t bytes = save(world, state_);  // the communicator is still usable
-  EXPECT_EQ(bytes, index().state_bytes());
-}
-
 TEST_F(StorageErrors, ADescriptionThatThrowsOnOneRankReachesAll) {
   Checkpoint checkpoint;
   const int culprit = world_size() - 1;

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <span>
 #include <string>
@@ -16,8 +15,8 @@
 #include <vector>
 
 #include "cluster/communicator.hpp"
-#include "storage/format/blocks.hpp"
 #include "storage/read/inspect_file.hpp"
+#include "support/boxes_and_bytes.hpp"
 #include "support/mpi_test.hpp"
 #include "support/whole_file.hpp"
 
@@ -135,15 +134,8 @@ class StorageTest : public testing::Test {
     return restore_checkpoint(comm, checkpoint.registry(), file, true);
   }
 
-  /// Changes one byte of the file, on rank 0 alone.
-  void flip(std::uint64_t offset, std::byte bits = std::byte{0x10}) const {
-    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
-    stream.seekg(static_cast<std::streamoff>(offset));
-    const int byte = stream.get();
-    stream.seekp(static_cast<std::streamoff>(offset));
-    stream.put(static_cast<char>(byte ^ std::to_integer<int>(bits)));
-    ASSERT_TRUE(stream.good());
-  }
+  /// On rank 0 alone.
+  void flip(std::uint64_t offset) const { storage::flip(file, offset); }
 
   static void on_chief(const std::function<void()>& action) { test::on_chief(action); }
 

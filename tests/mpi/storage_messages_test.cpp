@@ -88,20 +88,6 @@ class StorageMessages : public StorageTest {
   Checkpoint state_;
 };
 
-TEST_F(StorageMessages, NothingIsToldOfVariablesThatAreAsTheyWere) {
-  constexpr std::uint64_t kChecksums = kVariables * sizeof(std::uint64_t);  // one block each
-  const std::uint64_t first = bytes_of_a_save();
-  const int reductions = sent.reductions;
-  const std::uint64_t second = bytes_of_a_save();
-  if (world_size() > 1) {
-    constexpr std::uint64_t kShapes = kVariables * sizeof(std::uint64_t);  // of one dimension
-    const auto places = static_cast<std::uint64_t>(world_size() - 1) * kShapes;
-    EXPECT_EQ(first, world_rank() == 0 ? places : kShapes + kChecksums) << "numbers alone, neither names nor types";
-    EXPECT_EQ(second, world_rank() == 0 ? 0 : kChecksums);
-  }
-  EXPECT_LT(sent.reductions, reductions);
-}
-
 TEST_F(StorageMessages, OneRankThatHasChangedMakesAllTellTheirs) {
   REPRIEVE_NEEDS_RANKS(2);
   const std::uint64_t first = bytes_of_a_save();

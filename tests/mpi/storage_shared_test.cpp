@@ -193,18 +193,6 @@ TEST_F(SharedElements, AFileWithoutCopiesFillsThemFromTheArray) {
   EXPECT_EQ(restored(world, kCells, {test::world_size(), 1, false}).not_of(0), 0U);
 }
 
-TEST_F(SharedElements, OverlapsMustBeAllowed) {
-  REPRIEVE_NEEDS_RANKS(2);
-  Nodes nodes(kCells, {test::world_size(), 1, false}, world.rank());
-  Checkpoint checkpoint;
-  nodes.register_in(checkpoint, "nodes", false);
-  const SeenError error = same_error([&] { save(world, checkpoint); });
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  for (const char* part : {"'nodes'", "overlap", "allow_shared"}) {
-    EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
-  }
-}
-
 TEST_F(SharedElements, BoxesOfOneRankMayOverlapToo) {
   std::array<double, 4> left{0, 1, 2, 3};
   std::array<double, 4> right{2.5, 3.5, 4, 5};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// State as codes have it: blocks that come and go, particles, strided memory, other versions of the program.
+// State as codes have it: particles, other versions of the program.
 
 #include <algorithm>
 #include <array>
@@ -13,119 +13,13 @@
 #include "reprieve/reprieve.hpp"
 #include "storage_fixture.hpp"
 
-namespace reprieve {
-
-struct Particle {
-  double position;
-  std::int64_t id;
-  friend bool operator==(const Particle&, const Particle&) = default;
-};
-template <>
-inline constexpr bool enable_record<Particle> = true;
-
-namespace storage {
+namespace reprieve::storage {
 namespace {
 
 using test::world_rank;
 using test::world_size;
 
 class StateKinds : public StorageTest {};
-
-/// A mesh of 8 x 8 blocks of 4 x 4 cells, of which those on a ring are there, dealt to the ranks in turn.
-class BlockMesh {
- public:
-  static constexpr std::uint64_t kSide = 4;
-  static constexpr std::uint64_t kBlocks = 8;
-
-  explicit BlockMesh(Checkpoint& state) {
-    state.add_replicated("tree", tree);
-    state.add_distributed("cells", [this] {
-      DistributedArray array{element_type_of<double>(), {kBlocks * kSide, kBlocks * kSide}, {}};
-      for (auto& [place, cells] : blocks) {
-        array.boxes.push_back(
-            {reinterpret_cast<std::byte*>(cells.data()), {place.first * kSide, place.second * kSide}, {kSide, kSide}});
-      }
-      return array;
-    });
-  }
-
-  void refine() {
-    for (std::uint64_t i = 0; i < kBlocks; ++i) {
-      for (std::uint64_t j = 0; j < kBlocks; ++j) {
-        if (i == 1 || j == 1 || i == 6 || j == 6) {
-          tree.push_back({i, j});
-        }
-      }
-    }
-  }
-
-  /// This rank's blocks, as the tree has them.
-  void make_blocks(int rank, int size) {
-    blocks.clear();
-    for (std::size_t b = static_cast<std::size_t>(rank); b < tree.size(); b += static_cast<std::size_t>(size)) {
-      blocks[tree[b]].assign(kSide * kSide, -1);
-    }
-  }
-
-  template <class Visit>
-  void for_each_cell(Visit&& visit) {
-    for (auto& [place, cells] : blocks) {
-      for (std::uint64_t c = 0; c < cells.size(); ++c) {
-        visit(cells[c], static_cast<double>((place.first * kBlocks + place.second) * 100 + c));
-      }
-    }
-  }
-
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> tree;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<double>> blocks;
-};
-
-/// The restoring program does not know the blocks before it has the tree.
-TEST_F(StateKinds, BlocksAreMadeFromARestoredTree) {
-  for (int savers = 1; savers <= world_size(); ++savers) {
-    on_ranks(savers, [&](cluster::Communicator& comm) {
-      Checkpoint state;
-      BlockMesh mesh(state);
-      mesh.refine();
-      mesh.make_blocks(comm.rank(), comm.size());
-      mesh.for_each_cell([](double& cell, double expected) { cell = expected; });
-      save(comm, state);
-    });
-    const int restorers = world_size() + 1 - savers;
-    on_ranks(restorers, [&](cluster::Communicator& comm) {
-      Checkpoint state;
-      BlockMesh mesh(state);
-      state.when_values_restored([&] { mesh.make_blocks(comm.rank(), comm.size()); });
-      restore(comm, state);
-      std::uint64_t cells = 0;
-      mesh.for_each_cell([&](double& cell, double expected) {
-        EXPECT_EQ(cell, expected);
-        ++cells;
-      });
-      EXPECT_EQ(mesh.tree.size(), 28U);
-      EXPECT_GE(cells * static_cast<std::uint64_t>(restorers) / 16, 28U - static_cast<unsigned>(restorers));
-    });
-  }
-}
-
-TEST_F(StateKinds, ArraysThatDoNotFitAreToldAfterTheValues) {
-  std::vector<double> field(3, 2.5);
-  const std::uint64_t mine = world_rank() == 0 ? 3 : 0;
-  int value = 7;
-  {
-    Checkpoint state;
-    state.add_replicated("value", value);
-    state.add_distributed("field", field.data(), {{3}, {0}, {mine}});
-    save(world, state);
-  }
-  Checkpoint state;
-  value = 0;
-  state.add_replicated("value", value);
-  state.add_distributed("field", field.data(), {{4}, {0}, {mine}});
-  state.when_values_restored([&] { EXPECT_EQ(value, 7); });
-  EXPECT_THAT(same_error([&] { restore(world, state); }),
-              is_error(ErrorCode::mismatch, "registered with the shape [4], stored with [3]"));
-}
 
 TEST_F(StateKinds, ParticlesGoToTheirOwnersWithAllTheirLists) {
   REPRIEVE_NEEDS_RANKS(2);
@@ -353,5 +247,4 @@ TEST_F(StateKinds, AnErrorInAMigrationIsEveryRanks) {
 }
 
 }  // namespace
-}  // namespace storage
-}  // namespace reprieve
+}  // namespace reprieve::storage

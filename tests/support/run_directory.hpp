@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -29,6 +31,12 @@ inline std::vector<nlohmann::json> events_of(const std::string& log, const std::
     }
   }
   return found;
+}
+
+/// The events in the log of a run.
+inline std::vector<nlohmann::json> events_of_run(const std::filesystem::path& directory, const std::string& name = "") {
+  std::ifstream log(directory / "events.jsonl");
+  return events_of({std::istreambuf_iterator<char>(log), {}}, name);
 }
 
 /// The files of the committed checkpoints, by number.

@@ -218,29 +218,61 @@ using test::ThreadChannel;
 
 /// One rank of a simulated program: a loop of boundaries that acts on a notice as the handler does.
 struct SimulatedRank {
-  BoundaryIndex notice_from = -1;           ///< sees a notice from this boundary on
-  std::function<void(BoundaryIndex)> step;  ///< the work between boundaries
-  BoundaryIndex last_boundary = 100'000;    ///< closes after it
-  BoundaryIndex fails_at = -1;              ///< its step after this boundary fails
+  std::function<void(BoundaryIndex, SimulatedRank&)> step{};  ///< the work between boundaries
+  bool notice = false;
+  RequestedSave requested = RequestedSave::none;
+  BoundaryIndex last_boundary = 100'000;  ///< closes after it
+  BoundaryIndex fails_at = -1;            ///< its step after this boundary fails
+  BoundaryIndex phase_before = -1;        ///< begin_phase() before this boundary
+  nanoseconds check_cost{0};              ///< of every reduction
+  bool moves_clock = false;               ///< `now` is its time, which steps and checks alone move
+  StepAgreement::Clock::time_point now{};
   // Results.
   BoundaryIndex acted_at = -1;
   BoundaryIndex notice_index = -1;
+  BoundaryIndex heard_failure_at = -1;
   int heard_failure_of = -1;
-  std::string error;
+  nanoseconds spent{0};  ///< in checks
+  std::string error{};
   bool closed = false;
+};
+
+class CostlyChannel final : public ThreadChannel {
+ public:
+  CostlyChannel(SharedReductions& shared, SimulatedRank& plan) : ThreadChannel(shared), plan_(plan) {}
+  void post(const AgreementVector& mine) override {
+    ThreadChannel::post(mine);
+    plan_.now += plan_.check_cost;
+    plan_.spent += plan_.check_cost;
+  }
+
+ private:
+  SimulatedRank& plan_;
 };
 
 class RankProgram {
  public:
   RankProgram(SharedReductions& shared, int rank, int size, SimulatedRank& plan)
       : plan_(plan),
-        channel_(shared),
+        channel_(shared, plan),
         agreement_(
-            channel_, rank, size, {10ms, 5s}, [this] { return look(); }, [this](const Verdict& v) { hear(v); }) {}
+            channel_, rank, size,
+            {16ms, 60s, [&plan] { return plan.moves_clock ? plan.now : StepAgreement::Clock::now(); }},
+            [&plan] {
+              LocalView view;
+              view.notice = plan.notice;
+              view.requested = plan.requested;
+              return view;
+            },
+            [this](const Verdict& v) { hear(v); }) {}
 
   void run() {
     try {
       while (agreement_.index() < plan_.last_boundary) {
+        if (agreement_.index() + 1 == plan_.phase_before) {
+          agreement_.begin_phase();
+          act_at_ = act_at_ ? std::min(*act_at_, agreement_.index() + 1) : act_at_;
+        }
         agreement_.at_boundary();
         if (act_at_ && agreement_.index() >= *act_at_) {
           const Verdict met = agreement_.confirm();
@@ -250,10 +282,10 @@ class RankProgram {
           return;
         }
         if (agreement_.index() == plan_.fails_at) {
-          plan_.heard_failure_of = agreement_.fail(5s).failed_rank;
+          plan_.heard_failure_of = agreement_.fail(60s).failed_rank;
           return;
         }
-        plan_.step(agreement_.index());
+        plan_.step(agreement_.index(), plan_);
       }
       const Verdict verdict = agreement_.close();
       plan_.closed = verdict.all_closing;
@@ -264,29 +296,20 @@ class RankProgram {
   }
 
  private:
-  struct HeardFailure : std::runtime_error {
-    using std::runtime_error::runtime_error;
-  };
-
-  LocalView look() {
-    LocalView view;
-    view.notice = plan_.notice_from >= 0 && agreement_.index() >= plan_.notice_from;
-    return view;
-  }
-
   void hear(const Verdict& verdict) {
     if (verdict.failed_rank >= 0) {
       plan_.heard_failure_of = verdict.failed_rank;
-      throw HeardFailure("heard a failure");
+      plan_.heard_failure_at = agreement_.index();
+      throw std::runtime_error("heard a failure");
     }
-    if (verdict.notice_rank >= 0 && !act_at_) {
+    if ((verdict.notice_rank >= 0 || verdict.requested != RequestedSave::none) && !act_at_) {
       act_at_ = verdict.act_at;
       plan_.notice_index = verdict.notice_index;
     }
   }
 
   SimulatedRank& plan_;
-  ThreadChannel channel_;
+  CostlyChannel channel_;
   StepAgreement agreement_;
   std::optional<BoundaryIndex> act_at_;
 };
@@ -304,7 +327,14 @@ void run_all(std::vector<SimulatedRank>& ranks) {
   }
 }
 
-void no_work(BoundaryIndex) {}
+/// So many ranks with one kind of step.
+template <class Step>
+std::vector<SimulatedRank> ranks_that(std::size_t count, Step step) {
+  return std::vector<SimulatedRank>(count, SimulatedRank{.step = step});
+}
+
+constexpr auto kNoWork = [](BoundaryIndex, SimulatedRank&) {};
+constexpr auto kSomeWork = [](BoundaryIndex, SimulatedRank&) { std::this_thread::sleep_for(100us); };
 
 class StepAgreementSizes : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, StepAgreementSizes, testing::Values(1, 2, 3, 5));
@@ -313,29 +343,30 @@ TEST_P(StepAgreementSizes, AllRanksActAtOneBoundaryAfterTheNotice) {
   std::mt19937 random(7);
   for (int round = 0; round < 12; ++round) {
     std::vector<SimulatedRank> ranks(static_cast<std::size_t>(GetParam()));
+    const SimulatedRank& source = ranks[random() % ranks.size()];
+    const auto notice_from = static_cast<BoundaryIndex>(random() % 60);
     for (auto& rank : ranks) {
       // Uncoupled ranks of different speeds that also change their speed.
       const auto pause = std::chrono::microseconds(random() % 300);
-      rank.step = [pause](BoundaryIndex index) { std::this_thread::sleep_for(index % 7 == 0 ? 4 * pause : pause); };
+      const bool is_source = &rank == &source;
+      rank.step = [=](BoundaryIndex index, SimulatedRank& self) {
+        self.notice = is_source && index >= notice_from;
+        std::this_thread::sleep_for(index % 7 == 0 ? 4 * pause : pause);
+      };
     }
-    const auto source = random() % ranks.size();
-    ranks[source].notice_from = static_cast<BoundaryIndex>(random() % 60);
     run_all(ranks);
     for (const auto& rank : ranks) {
       EXPECT_EQ(rank.error, "");
       EXPECT_EQ(rank.acted_at, ranks[0].acted_at);
       EXPECT_GE(rank.acted_at, rank.notice_index);
-      EXPECT_GE(rank.notice_index, ranks[source].notice_from);
+      EXPECT_GE(rank.notice_index, notice_from);
     }
   }
 }
 
 TEST_P(StepAgreementSizes, ANoticeBeforeTheFirstBoundaryIsActedOnThere) {
-  std::vector<SimulatedRank> ranks(static_cast<std::size_t>(GetParam()));
-  for (auto& rank : ranks) {
-    rank.step = no_work;
-  }
-  ranks.back().notice_from = 0;
+  auto ranks = ranks_that(static_cast<std::size_t>(GetParam()), kNoWork);
+  ranks.back().notice = true;
   run_all(ranks);
   for (const auto& rank : ranks) {
     EXPECT_EQ(rank.error, "");
@@ -350,7 +381,7 @@ TEST(StepAgreement, RanksThatMeetInTheApplicationWhileOthersAreBehindDoNotDeadlo
     std::vector<SimulatedRank> ranks(3);
     std::barrier<> meeting(3);
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-      ranks[i].step = [i, &meeting](BoundaryIndex index) {
+      ranks[i].step = [i, &meeting](BoundaryIndex index, SimulatedRank&) {
         if (i == 0 && index % 10 == 0) {
           std::this_thread::sleep_for(2ms);
         }
@@ -369,10 +400,7 @@ TEST(StepAgreement, RanksThatMeetInTheApplicationWhileOthersAreBehindDoNotDeadlo
 }
 
 TEST(StepAgreement, AllRanksHearOfAFailureWhereverTheyAre) {
-  std::vector<SimulatedRank> ranks(4);
-  for (auto& rank : ranks) {
-    rank.step = [](BoundaryIndex) { std::this_thread::sleep_for(100us); };
-  }
+  auto ranks = ranks_that(4, kSomeWork);
   ranks[2].fails_at = 40;
   run_all(ranks);
   for (const auto& rank : ranks) {
@@ -382,9 +410,8 @@ TEST(StepAgreement, AllRanksHearOfAFailureWhereverTheyAre) {
 }
 
 TEST(StepAgreement, ARankThatClosedHearsOfAFailure) {
-  std::vector<SimulatedRank> ranks(3);
+  auto ranks = ranks_that(3, kSomeWork);
   for (auto& rank : ranks) {
-    rank.step = [](BoundaryIndex) { std::this_thread::sleep_for(100us); };
     rank.last_boundary = 10;
   }
   ranks[2].fails_at = 10;
@@ -397,10 +424,7 @@ TEST(StepAgreement, ARankThatClosedHearsOfAFailure) {
 
 TEST(StepAgreement, OfTwoFailuresAllRanksHearTheSameOne) {
   for (int round = 0; round < 20; ++round) {
-    std::vector<SimulatedRank> ranks(3);
-    for (auto& rank : ranks) {
-      rank.step = no_work;
-    }
+    auto ranks = ranks_that(3, kNoWork);
     ranks[1].fails_at = 500;
     ranks[2].fails_at = 500 + round;
     run_all(ranks);
@@ -434,137 +458,38 @@ struct Story {
   BoundaryIndex last = 1'000'000;
 };
 
-/// What it came to, on one rank.
-struct Outcome {
-  BoundaryIndex acted_at = -1;
-  BoundaryIndex due_at = -1;  ///< where the clock had passed save_every
-  nanoseconds spent{0};       ///< in checks
-  nanoseconds total{0};
-  std::string error;
-};
-
-/// Time that only the program moves.
-struct HandClock {
-  StepAgreement::Clock::time_point now{};
-};
-
-class CostlyChannel final : public ThreadChannel {
- public:
-  CostlyChannel(SharedReductions& shared, HandClock& clock, nanoseconds cost)
-      : ThreadChannel(shared), clock_(clock), cost_(cost) {}
-  void post(const AgreementVector& mine) override {
-    ThreadChannel::post(mine);
-    clock_.now += cost_;
-    spent += cost_;
+/// What comes of it, on each rank.
+std::vector<SimulatedRank> told(const Story& story, std::size_t size = 2) {
+  const auto step = [&](BoundaryIndex index, SimulatedRank& self) { self.now += story.length(index); };
+  auto ranks = ranks_that(size, step);
+  ranks.front().step = [&](BoundaryIndex index, SimulatedRank& self) {
+    step(index, self);
+    if (story.save_every > 0ns && self.now.time_since_epoch() >= story.save_every) {
+      self.requested = RequestedSave::periodic;
+    }
+  };
+  for (SimulatedRank& rank : ranks) {
+    rank.moves_clock = true;
+    rank.check_cost = story.check_cost;
+    rank.last_boundary = story.last;
+    rank.phase_before = story.phase_before;
   }
-  nanoseconds spent{0};
-
- private:
-  HandClock& clock_;
-  nanoseconds cost_;
-};
-
-class Rank {
- public:
-  Rank(SharedReductions& shared, int rank, int size, const Story& story)
-      : story_(story),
-        is_source_(rank == size - 1),
-        is_chief_(rank == 0),
-        channel_(shared, clock_, story.check_cost),
-        agreement_(
-            channel_, rank, size, {16ms, 60s, [this] { return clock_.now; }}, [this] { return look(); },
-            [this](const Verdict& verdict) { hear(verdict); }) {}
-
-  Outcome run() {
-    try {
-      while (outcome.acted_at < 0 && agreement_.index() < story_.last) {
-        step();
-      }
-      if (outcome.acted_at < 0) {
-        agreement_.close();
-      }
-    } catch (const std::exception& error) {
-      outcome.error = error.what();
-    }
-    outcome.spent = channel_.spent;
-    outcome.total = clock_.now.time_since_epoch();
-    return outcome;
+  if (story.event_is_failure) {
+    ranks.back().fails_at = story.event_at;
+  } else {
+    ranks.back().step = [&](BoundaryIndex index, SimulatedRank& self) {
+      step(index, self);
+      self.notice = self.notice || index == story.event_at;
+    };
   }
-
- private:
-  void step() {
-    if (agreement_.index() + 1 == story_.phase_before) {
-      agreement_.begin_phase();
-      act_at_ = act_at_ ? std::min(*act_at_, agreement_.index() + 1) : act_at_;
-    }
-    agreement_.at_boundary();
-    if (act_at_ && agreement_.index() >= *act_at_) {
-      outcome.acted_at = agreement_.index();
-      hear(agreement_.confirm());
-      return;
-    }
-    clock_.now += story_.length(agreement_.index());
-    if (outcome.due_at < 0 && story_.save_every > 0ns && clock_.now.time_since_epoch() >= story_.save_every) {
-      outcome.due_at = agreement_.index();
-    }
-    if (agreement_.index() != story_.event_at) {
-      return;
-    }
-    if (story_.event_is_failure && is_source_) {
-      agreement_.fail(60s);
-      outcome.acted_at = agreement_.index();
-    } else if (!story_.event_is_failure) {
-      notice_ = is_source_;
-    }
-  }
-
-  LocalView look() {
-    LocalView view;
-    view.notice = notice_;
-    if (is_chief_ && outcome.due_at >= 0) {
-      view.requested = RequestedSave::periodic;
-    }
-    return view;
-  }
-
-  void hear(const Verdict& verdict) {
-    if (verdict.failed_rank >= 0) {
-      outcome.acted_at = agreement_.index();
-    } else if ((verdict.notice_rank >= 0 || verdict.requested != RequestedSave::none) && !act_at_) {
-      act_at_ = verdict.act_at;
-    }
-  }
-
-  Outcome outcome;
-  Story story_;
-  bool is_source_;
-  bool is_chief_;
-  bool notice_ = false;
-  std::optional<BoundaryIndex> act_at_;
-  HandClock clock_;
-  CostlyChannel channel_;
-  StepAgreement agreement_;
-};
-
-std::vector<Outcome> told(const Story& story, int size = 2) {
-  SharedReductions shared(size);
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      outcomes[static_cast<std::size_t>(rank)] = std::make_unique<Rank>(shared, rank, size, story)->run();
-    });
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
-  for (const Outcome& outcome : outcomes) {
-    EXPECT_EQ(outcome.error, "");
+  run_all(ranks);
+  for (const SimulatedRank& rank : ranks) {
     if (!story.event_is_failure) {
-      EXPECT_EQ(outcome.acted_at, outcomes[0].acted_at);
+      EXPECT_EQ(rank.error, "");
+      EXPECT_EQ(rank.acted_at, ranks[0].acted_at);
     }
   }
-  return outcomes;
+  return ranks;
 }
 
 /// Boundaries from the notice to the save, the most of all ways in which the change and the notice can fall.
@@ -574,8 +499,8 @@ BoundaryIndex longest_wait(nanoseconds before, nanoseconds after, Story story = 
     for (const BoundaryIndex later : {-1, 0, 1, 2, 9, 40}) {
       story.length = [=](BoundaryIndex index) { return index < change ? before : after; };
       story.event_at = change + later;
-      const auto outcomes = told(story);
-      BoundaryIndex acted_at = outcomes[0].acted_at;
+      const SimulatedRank rank = told(story)[0];
+      const BoundaryIndex acted_at = story.event_is_failure ? rank.heard_failure_at : rank.acted_at;
       EXPECT_GE(acted_at, story.event_at);
       longest = std::max(longest, acted_at - story.event_at);
     }
@@ -603,9 +528,9 @@ TEST(Reaction, APeriodicSaveThatGetsDueIsMadeAsSoon) {
       Story story;
       story.length = [=, before = before](BoundaryIndex index) { return index < change ? before : nanoseconds(1s); };
       story.save_every = 1'000 * before + 500ms;  // in the first long step
-      const auto outcomes = told(story);
-      EXPECT_EQ(outcomes[0].due_at, change);
-      EXPECT_LE(outcomes[0].acted_at - outcomes[0].due_at, bound);
+      const BoundaryIndex acted_at = told(story)[0].acted_at;
+      EXPECT_GE(acted_at, change);
+      EXPECT_LE(acted_at - change, bound);
     }
   }
 }
@@ -648,8 +573,8 @@ TEST(Reaction, ChecksTakeOnePercentOfStepsOfAnyConstantLength) {
     story.length = [step = step](BoundaryIndex) { return nanoseconds(step); };
     story.check_cost = cost;
     story.last = 20'000;
-    const Outcome outcome = told(story)[0];
-    EXPECT_LE(outcome.spent, outcome.total / 90) << step.count();
+    const SimulatedRank rank = told(story)[0];
+    EXPECT_LE(rank.spent, rank.now.time_since_epoch() / 90) << step.count();
   }
 }
 
@@ -658,8 +583,8 @@ TEST(Reaction, PhasesThatTakeTurnsCostOnePercentOverAll) {
   story.length = [](BoundaryIndex index) { return index % 10'001 == 0 ? nanoseconds(200ms) : nanoseconds(10us); };
   story.check_cost = 2us;
   story.last = 100'000;
-  const Outcome outcome = told(story)[0];
-  EXPECT_LE(outcome.spent, outcome.total / 90);
+  const SimulatedRank rank = told(story)[0];
+  EXPECT_LE(rank.spent, rank.now.time_since_epoch() / 90);
 }
 
 }  // namespace

@@ -70,16 +70,6 @@ TEST_F(DirectoryTest, WritesAndReadsTextAsAWhole) {
   EXPECT_EQ(own.list().size(), 1U) << "the temporary name is gone";
 }
 
-TEST_F(DirectoryTest, GivesTheModesThatAreAskedForWhateverTheUmask) {
-  const mode_t before = ::umask(0777);
-  const Directory own = Directory::open(place_ / "own");
-  static_cast<void>(own.make_directory("made", 0700));
-  own.write_text("note", "text", 0600, false);
-  ::umask(before);
-  EXPECT_EQ(mode_of(place_ / "own" / "made"), 0700U);
-  EXPECT_EQ(mode_of(place_ / "own" / "note"), 0600U);
-}
-
 TEST_F(DirectoryTest, WhatItMakesHasTheGroupOfTheDirectory) {
   ASSERT_EQ(::chmod((place_ / "own").c_str(), 02750), 0);
   if (::geteuid() == 0) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "support/process.hpp"
+#include "support/tree.hpp"
 
 namespace {
 
@@ -18,18 +18,15 @@ namespace fs = std::filesystem;
 
 using Names = std::vector<std::string>;
 
-const fs::path kFortranSource = REPRIEVE_SOURCE_DIR;
+using reprieve::test::found_in;
+using reprieve::test::kTree;
 
 std::string code_of(const fs::path& file) {
   const std::regex comment(file.extension() == ".F90" ? "![^\n]*" : R"(/\*[^*]*\*+([^/*][^*]*\*+)*/)");
   return std::regex_replace(reprieve::test::read_text(file), comment, "");
 }
 
-/// What the first group of a pattern matches, everywhere in the text.
-Names found(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern);
-  return {std::sregex_token_iterator(text.begin(), text.end(), regex, 1), std::sregex_token_iterator()};
-}
+Names found(const std::string& text, const std::string& pattern) { return found_in(text, std::regex(pattern)); }
 
 bool has(const std::string& text, const std::string& pattern) { return std::regex_search(text, std::regex(pattern)); }
 
@@ -56,9 +53,9 @@ Names missing(const std::string& header, const std::string& module, const std::s
 }
 
 TEST(FortranInterface, HasAllOfC) {
-  const fs::path headers = kFortranSource / "include" / "reprieve";
+  const fs::path headers = kTree / "include" / "reprieve";
   const std::string header = code_of(headers / "reprieve.h") + code_of(headers / "reprieve_manager.h");
-  const fs::path bindings = kFortranSource / "src" / "bindings" / "fortran";
+  const fs::path bindings = kTree / "src" / "bindings" / "fortran";
   std::string module;
   for (const auto& entry : fs::directory_iterator(bindings)) {
     module += entry.path().extension() == ".F90" ? code_of(entry.path()) : "";

@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <regex>
@@ -17,12 +16,16 @@
 #include <string>
 #include <vector>
 
+#include "support/tree.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSourceTree = REPRIEVE_SOURCE_DIR;
-constexpr std::size_t kLongestFile = 1000;
+using reprieve::test::files_below;
+using reprieve::test::found_in;
+using reprieve::test::kTree;
+using reprieve::test::lines_of;
 
 using Names = std::set<std::string>;
 
@@ -120,15 +123,6 @@ struct Include {
   std::string path;
 };
 
-std::vector<std::string> lines_of(const fs::path& file) {
-  std::ifstream stream(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) {
-    lines.push_back(line);
-  }
-  return lines;
-}
-
 std::vector<Include> includes_of(const fs::path& file) {
   static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
   std::vector<Include> includes;
@@ -141,21 +135,7 @@ std::vector<Include> includes_of(const fs::path& file) {
   return includes;
 }
 
-bool is_code(const fs::path& file) {
-  static const std::set<std::string> extensions{".cpp", ".hpp", ".c", ".h", ".f90", ".F90", ".sh"};
-  return extensions.contains(file.extension().string());
-}
-
-std::vector<fs::path> code_below(const std::string& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(kSourceTree / folder)) {
-    if (entry.is_regular_file() && is_code(entry.path())) {
-      files.push_back(entry.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
+const Names kCompiled{".cpp", ".hpp", ".c", ".h", ".f90", ".F90", ".sh"};
 
 bool may_use(const std::string& layer, const std::string& other) {
   return layer == other || kMayUse.at(layer).contains(other);
@@ -201,7 +181,7 @@ std::string problem_with(const std::string& layer, const Include& include) {
 Include as_include(const fs::path& file) {
   const std::string path = file.lexically_normal().generic_string();
   for (const auto* root : {"src", "include"}) {
-    const std::string folder = (kSourceTree / root).generic_string() + "/";
+    const std::string folder = (kTree / root).generic_string() + "/";
     if (path.starts_with(folder)) {
       return {true, path.substr(folder.size())};
     }
@@ -244,10 +224,10 @@ Dependencies check_dependencies(std::istream& text, const fs::path& build_folder
 }
 
 TEST(Layers, EachIncludesOnlyThoseBelow) {
-  const auto files = code_below("src");
+  const auto files = files_below({"src"}, kCompiled);
   ASSERT_GT(files.size(), 10U);
   for (const auto& file : files) {
-    const std::string layer = layer_of(fs::relative(file, kSourceTree / "src").generic_string());
+    const std::string layer = layer_of(fs::relative(file, kTree / "src").generic_string());
     ASSERT_FALSE(layer.empty()) << file << " is in no known layer";
     for (const auto& include : includes_of(file)) {
       EXPECT_EQ(problem_with(layer, include), "") << file;
@@ -301,7 +281,7 @@ void collect_includes(const fs::path& file, Names& seen) {
       continue;
     }
     const bool is_public = include.path.starts_with("reprieve/");
-    collect_includes(kSourceTree / (is_public ? "include" : "src") / include.path, seen);
+    collect_includes(kTree / (is_public ? "include" : "src") / include.path, seen);
   }
 }
 
@@ -313,10 +293,8 @@ std::map<std::string, std::string> uses_in_readme(const fs::path& readme) {
   for (const auto& line : lines_of(readme)) {
     std::smatch match;
     if (std::regex_match(line, match, row)) {
-      const std::string names = match[1];
-      for (auto found = std::sregex_iterator(names.begin(), names.end(), name); found != std::sregex_iterator();
-           ++found) {
-        uses[(*found)[1]] = match[2];
+      for (const std::string& file : found_in(match[1], name)) {
+        uses[file] = match[2];
       }
     }
   }
@@ -325,17 +303,14 @@ std::map<std::string, std::string> uses_in_readme(const fs::path& readme) {
 
 TEST(Layers, FilesOfStorageUseWhatTheirReadmeSays) {
   std::size_t without_mpi = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(kSourceTree / "src/storage")) {
-    if (entry.path().extension() != ".cpp") {
-      continue;
-    }
-    const auto uses = uses_in_readme(entry.path().parent_path() / "README.md");
-    const auto row = uses.find(entry.path().stem());
-    ASSERT_NE(row, uses.end()) << entry.path() << " is not in the table of the README";
+  for (const fs::path& file : files_below({"src/storage"}, {".cpp"})) {
+    const auto uses = uses_in_readme(file.parent_path() / "README.md");
+    const auto row = uses.find(file.stem());
+    ASSERT_NE(row, uses.end()) << file << " is not in the table of the README";
     Names seen;
-    collect_includes(entry.path(), seen);
-    EXPECT_TRUE(!seen.contains("mpi.h") || row->second.find("MPI") != std::string::npos) << entry.path();
-    EXPECT_TRUE(!seen.contains("hdf5.h") || row->second.find("HDF5") != std::string::npos) << entry.path();
+    collect_includes(file, seen);
+    EXPECT_TRUE(!seen.contains("mpi.h") || row->second.find("MPI") != std::string::npos) << file;
+    EXPECT_TRUE(!seen.contains("hdf5.h") || row->second.find("HDF5") != std::string::npos) << file;
     without_mpi += seen.contains("mpi.h") ? 0U : 1U;
   }
   EXPECT_GT(without_mpi, 15U);
@@ -358,7 +333,7 @@ TEST(Layers, TheRuleCanFail) {
 }
 
 TEST(Layers, TheRuleForObjectsCanFail) {
-  const std::string source = kSourceTree.string();
+  const std::string source = kTree.string();
   std::istringstream text(
       "src/CMakeFiles/reprieve_termination.dir/deadline.cpp.o: #deps 4, deps mtime 1 (VALID)\n    " + source +
       "/src/termination/deadline.cpp\n    " + source + "/src/core/log.hpp\n    " + source +
@@ -374,7 +349,7 @@ TEST(Layers, TheRuleForObjectsCanFail) {
 }
 
 TEST(Layers, PublicHeadersShowNoLibraryButMpi) {
-  const auto headers = code_below("include");
+  const auto headers = files_below({"include"}, kCompiled);
   ASSERT_GT(headers.size(), 5U);
   for (const auto& header : headers) {
     if (kAdapters.contains(header.filename().string())) {
@@ -393,23 +368,21 @@ TEST(Layers, PublicHeadersShowNoLibraryButMpi) {
 }
 
 TEST(Tree, FilesAreShortEnoughToRead) {
-  for (const auto* folder : {"src", "include", "apps", "tests"}) {
-    for (const auto& file : code_below(folder)) {
-      EXPECT_LE(lines_of(file).size(), kLongestFile) << file;
-    }
+  for (const auto& file : files_below({"src", "include", "apps", "tests"}, kCompiled)) {
+    EXPECT_LE(lines_of(file).size(), 1000U) << file;
   }
 }
 
 TEST(Tree, EveryRoomSaysWhatItIs) {
   std::vector<fs::path> rooms;
   for (const auto* folder : {"src", "apps"}) {
-    for (const auto& entry : fs::directory_iterator(kSourceTree / folder)) {
+    for (const auto& entry : fs::directory_iterator(kTree / folder)) {
       if (entry.is_directory() && !fs::is_empty(entry.path())) {
         rooms.push_back(entry.path());
       }
     }
   }
-  rooms.insert(rooms.end(), {kSourceTree, kSourceTree / "tests", kSourceTree / "configs", kSourceTree / "slurm"});
+  rooms.insert(rooms.end(), {kTree, kTree / "tests", kTree / "configs", kTree / "slurm"});
   for (const auto& room : rooms) {
     EXPECT_TRUE(!fs::exists(room) || fs::exists(room / "README.md")) << room;
   }
@@ -420,33 +393,18 @@ TEST(Tree, EveryRoomSaysWhatItIs) {
 /// in a file that was copied out of this tree.
 
 const std::string kLicence = "SPDX-License-Identifier: BSD-3-Clause";
-const std::set<std::string> kCode{".cpp",   ".hpp", ".c",    ".h",    ".f90",    ".F90", ".py",
-                                  ".cmake", ".sh",  ".bash", ".fish", ".sbatch", ".zsh", ".awk"};
+const Names kCode{".cpp",   ".hpp", ".c",    ".h",    ".f90",    ".F90", ".py",
+                  ".cmake", ".sh",  ".bash", ".fish", ".sbatch", ".zsh", ".awk"};
 
 /// In the first line, or in the second where the first one names the interpreter.
-bool names_its_licence(const fs::path& file) {
-  std::ifstream stream(file);
-  std::string line;
-  for (int number = 0; number < 2 && std::getline(stream, line); ++number) {
-    if (line.find(kLicence) != std::string::npos) {
-      return true;
-    }
-  }
-  return false;
-}
-
 TEST(Licence, StandsInEachFileOfCode) {
-  std::size_t files = 0;
-  for (const char* folder : {"src", "include", "apps", "tests", "slurm"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(REPRIEVE_SOURCE_DIR) / folder)) {
-      if (!entry.is_regular_file() || !kCode.contains(entry.path().extension().string())) {
-        continue;
-      }
-      ++files;
-      EXPECT_TRUE(names_its_licence(entry.path())) << entry.path() << " must begin with " << kLicence;
-    }
+  const auto files = files_below({"src", "include", "apps", "tests", "slurm"}, kCode);
+  for (const fs::path& file : files) {
+    auto lines = lines_of(file);
+    lines.resize(2);
+    EXPECT_NE((lines[0] + lines[1]).find(kLicence), std::string::npos) << file << " must begin with " << kLicence;
   }
-  EXPECT_GT(files, 500U);
+  EXPECT_GT(files.size(), 500U);
 }
 
 }  // namespace

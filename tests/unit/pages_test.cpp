@@ -18,43 +18,33 @@
 #include <utility>
 #include <vector>
 
-#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/tree.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
+using reprieve::test::files_below;
+using reprieve::test::found_in;
+using reprieve::test::kTree;
+using reprieve::test::lines_of;
 using reprieve::test::read_text;
+using reprieve::test::tests_below;
+using Lines = std::vector<std::string>;
 
-const fs::path kRootOfPages = REPRIEVE_SOURCE_DIR;
-
-const std::vector<std::string> kFoldersWithPages{"src", "apps", "tests", "configs", "slurm", "include"};
-
+/// Those in the root of the tree, and below its folders.
 std::vector<fs::path> files_with_ending(const std::set<std::string>& endings) {
-  std::vector<fs::path> files;
-  const auto take = [&](const fs::directory_entry& entry) {
-    if (entry.is_regular_file() && endings.contains(entry.path().extension().string())) {
-      files.push_back(entry.path());
-    }
-  };
-  for (const auto& entry : fs::directory_iterator(kRootOfPages)) {
-    take(entry);
-  }
-  for (const std::string& folder : kFoldersWithPages) {
-    for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / folder)) {
-      take(entry);
-    }
-  }
-  std::sort(files.begin(), files.end());
+  std::vector<fs::path> files = files_below({"src", "apps", "tests", "configs", "slurm", "include"}, endings);
+  std::copy_if(fs::directory_iterator(kTree), {}, std::back_inserter(files),
+               [&](const fs::path& path) { return endings.contains(path.extension().string()); });
   return files;
 }
 
 /// Without blocks of code: what looks like a link or a heading there is none.
-std::vector<std::string> prose_lines(const fs::path& page) {
-  std::ifstream stream(page);
-  std::vector<std::string> lines;
+Lines prose_lines(const fs::path& page) {
+  Lines lines;
   bool is_code_block = false;
-  for (std::string line; std::getline(stream, line);) {
+  for (const std::string& line : lines_of(page)) {
     if (line.find("```") < 4) {  // may be indented, in a list
       is_code_block = !is_code_block;
     } else if (!is_code_block) {
@@ -65,15 +55,12 @@ std::vector<std::string> prose_lines(const fs::path& page) {
 }
 
 /// The targets of all links, as they are written.
-std::vector<std::string> links_on(const fs::path& page) {
+Lines links_on(const fs::path& page) {
   static const std::regex code_with_brackets("`[^`]*\\]\\([^`]*`");  // `a[i](x)` is no link
   static const std::regex link(R"(\]\(([^)\s]+)\))");
-  std::vector<std::string> links;
+  Lines links;
   for (const std::string& line : prose_lines(page)) {
-    const std::string text = std::regex_replace(line, code_with_brackets, "");
-    for (std::sregex_iterator found(text.begin(), text.end(), link); found != std::sregex_iterator(); ++found) {
-      links.push_back((*found)[1]);
-    }
+    std::ranges::move(found_in(std::regex_replace(line, code_with_brackets, ""), link), std::back_inserter(links));
   }
   return links;
 }
@@ -143,7 +130,7 @@ TEST(Pages, ABrokenLinkIsNoticed) {
   const fs::path page = directory / "page.md";
   std::ofstream(page) << "# Title\n\n## Two `words`, twice\n## Two words twice\n[a](other.md) and `b[i](none.md)`\n"
                          "```cpp\n# No heading\n[c](none.md)\n```\n[d](https://example.org/none.md)\n";
-  EXPECT_EQ(links_on(page), (std::vector<std::string>{"other.md", "https://example.org/none.md"}));
+  EXPECT_EQ(links_on(page), (Lines{"other.md", "https://example.org/none.md"}));
   EXPECT_NE(fault_of_link(page, "other.md"), "");
   EXPECT_NE(fault_of_link(page, "page.md#three"), "");
   EXPECT_NE(fault_of_link(page, "#no-heading"), "");
@@ -158,13 +145,9 @@ TEST(Pages, ABrokenLinkIsNoticed) {
 }
 
 /// Pages as comments name them: by their path from the root.
-std::vector<std::string> pages_named_in(const std::string& text) {
+Lines pages_named_in(const std::string& text) {
   static const std::regex path(R"((?:^|[^\w./-])((?:src|apps|tests|configs|slurm)/[\w./-]*\.md))");
-  std::vector<std::string> pages;
-  for (std::sregex_iterator found(text.begin(), text.end(), path); found != std::sregex_iterator(); ++found) {
-    pages.push_back((*found)[1]);
-  }
-  return pages;
+  return found_in(text, path);
 }
 
 /// How many words each sentence has, without tables and headings. Code in backticks is one word.
@@ -197,25 +180,22 @@ bool has_short_sentences(const fs::path& page) {
 }
 
 TEST(Pages, SentencesOfTheGuideAreShort) {
-  std::size_t count = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / "apps/guide")) {
-    if (entry.path().extension() == ".md") {
-      EXPECT_TRUE(has_short_sentences(entry.path())) << entry.path();
-      ++count;
-    }
+  const auto pages = files_below({"apps/guide"}, {".md"});
+  for (const fs::path& page : pages) {
+    EXPECT_TRUE(has_short_sentences(page)) << page;
   }
-  EXPECT_GT(count, 20U);
+  EXPECT_GT(pages.size(), 20U);
 }
 
 /// The navigation of the site is read from there.
 TEST(Pages, TheGuideListsAllItsPages) {
-  const fs::path guide = kRootOfPages / "apps/guide";
+  const fs::path guide = kTree / "apps/guide";
   std::set<fs::path> listed{guide / "README.md"};
   for (const std::string& link : links_on(guide / "README.md")) {
     listed.insert((guide / link).lexically_normal());
   }
-  for (const auto& entry : fs::recursive_directory_iterator(guide)) {
-    EXPECT_TRUE(entry.path().extension() != ".md" || listed.contains(entry.path())) << entry.path();
+  for (const fs::path& page : files_below({"apps/guide"}, {".md"})) {
+    EXPECT_TRUE(listed.contains(page)) << page;
   }
 }
 
@@ -236,7 +216,7 @@ TEST(Pages, ThoseThatCodeNamesAreThere) {
   std::size_t count = 0;
   for (const fs::path& file : files_with_ending({".cpp", ".hpp", ".h", ".c", ".f90", ".F90", ".cmake", ".sh", ".md"})) {
     for (const std::string& page : pages_named_in(read_text(file))) {
-      EXPECT_TRUE(fs::exists(kRootOfPages / page)) << file << " names " << page;
+      EXPECT_TRUE(fs::exists(kTree / page)) << file << " names " << page;
       ++count;
     }
   }
@@ -244,15 +224,15 @@ TEST(Pages, ThoseThatCodeNamesAreThere) {
 }
 
 TEST(Pages, ANameIsFound) {
-  EXPECT_EQ(pages_named_in("// See src/core/README.md, \"x\"."), (std::vector<std::string>{"src/core/README.md"}));
-  EXPECT_EQ(pages_named_in("(../src/core/README.md) and core/README.md"), (std::vector<std::string>{}));
+  EXPECT_EQ(pages_named_in("// See src/core/README.md, \"x\"."), Lines{"src/core/README.md"});
+  EXPECT_EQ(pages_named_in("(../src/core/README.md) and core/README.md"), Lines{});
 }
 
 TEST(Pages, CitationNamesTheVersionOfTheHeader) {
   static const std::regex in_header("define REPRIEVE_VERSION \"([0-9.]+)\"");
   static const std::regex in_citation("\nversion: ([0-9.]+)\n");
-  const std::string header = read_text(kRootOfPages / "include/reprieve/version.hpp");
-  const std::string citation = read_text(kRootOfPages / "CITATION.cff");
+  const std::string header = read_text(kTree / "include/reprieve/version.hpp");
+  const std::string citation = read_text(kTree / "CITATION.cff");
   std::smatch version;
   std::smatch cited;
   ASSERT_TRUE(std::regex_search(header, version, in_header));
@@ -262,7 +242,7 @@ TEST(Pages, CitationNamesTheVersionOfTheHeader) {
 
 /// What the Citation File Format 1.2.0 asks for, and how it writes a version and an author.
 TEST(Pages, CitationHasWhatItsFormatRequires) {
-  const std::string citation = read_text(kRootOfPages / "CITATION.cff");
+  const std::string citation = read_text(kTree / "CITATION.cff");
   for (const char* const needed : {"cff-version: 1\\.2\\.0\n", "\nmessage: \\S", "\ntitle: \\S",
                                    "\nauthors:\n  - name: \\S", "\ntype: software\n"}) {
     EXPECT_TRUE(std::regex_search(citation, std::regex(needed))) << needed;
@@ -290,9 +270,7 @@ std::vector<Hop> hops_of(const fs::path& page) {
       inside = false;
     }
     if (inside) {
-      for (std::sregex_iterator word(line.begin(), line.end(), name); word != std::sregex_iterator(); ++word) {
-        hops.back().names.push_back((*word)[1]);
-      }
+      std::ranges::move(found_in(line, name), std::back_inserter(hops.back().names));
     }
   }
   return hops;
@@ -301,17 +279,13 @@ std::vector<Hop> hops_of(const fs::path& page) {
 /// Of `Class::function`, both must occur as words.
 bool names_all_of(const std::string& code, const std::string& qualified_name) {
   static const std::regex part(R"(\w+)");
-  for (std::sregex_iterator word(qualified_name.begin(), qualified_name.end(), part); word != std::sregex_iterator();
-       ++word) {
-    if (!std::regex_search(code, std::regex("\\b" + word->str() + "\\b"))) {
-      return false;
-    }
-  }
-  return true;
+  return std::ranges::all_of(found_in(qualified_name, part, 0), [&](const std::string& word) {
+    return std::regex_search(code, std::regex("\\b" + word + "\\b"));
+  });
 }
 
 TEST(Tour, NamesFunctionsThatAreInTheFiles) {
-  const fs::path tour = kRootOfPages / "apps/guide/architecture.md";
+  const fs::path tour = kTree / "apps/guide/architecture.md";
   const auto hops = hops_of(tour);
   EXPECT_GE(hops.size(), 40U);
   for (const Hop& hop : hops) {
@@ -330,7 +304,7 @@ TEST(Tour, ANameThatIsNotThereIsNoticed) {
   const auto hops = hops_of(directory / "tour.md");
   ASSERT_EQ(hops.size(), 2U);
   EXPECT_EQ(hops[0].link, "a.cpp");
-  EXPECT_EQ(hops[0].names, (std::vector<std::string>{"begin", "Save::end"}));
+  EXPECT_EQ(hops[0].names, (Lines{"begin", "Save::end"}));
   EXPECT_TRUE(hops[1].names.empty());
   EXPECT_TRUE(names_all_of("void Save::end() {}", "Save::end"));
   EXPECT_FALSE(names_all_of("void Save::ending() {}", "Save::end"));
@@ -370,45 +344,29 @@ const std::regex& forbidden() {
   return pattern;
 }
 
-std::string without_comment(const std::string& line) { return line.substr(0, line.find("//")); }
-
-std::vector<std::string> calls_in(const std::string& line) {
-  const std::string code = without_comment(line);
-  std::vector<std::string> calls;
-  for (auto found = std::sregex_iterator(code.begin(), code.end(), forbidden()); found != std::sregex_iterator();
-       ++found) {
-    std::string call = (*found)[1].str();
-    const auto scope = call.find("filesystem::");
-    calls.push_back(scope == std::string::npos ? call : "fs::" + call.substr(scope + 12));
-  }
-  return calls;
-}
-
-std::vector<fs::path> sources() {
-  std::vector<fs::path> files;
-  for (const auto* folder : {"src", "apps/reprieve/supervisor"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / folder)) {
-      if (const auto extension = entry.path().extension(); extension == ".cpp" || extension == ".hpp") {
-        files.push_back(entry.path());
-      }
+/// Without comments.
+Lines calls_in(const std::string& line) {
+  Lines calls = found_in(line.substr(0, line.find("//")), forbidden());
+  for (std::string& call : calls) {
+    if (const auto scope = call.find("filesystem::"); scope != std::string::npos) {
+      call = "fs::" + call.substr(scope + 12);
     }
   }
-  return files;
+  return calls;
 }
 
 TEST(Paths, ChangeFilesThroughOpenDirectoriesAlone) {
   std::map<std::string, std::set<std::string>> used;
   std::size_t files = 0;
-  for (const auto& file : sources()) {
-    const std::string name = fs::relative(file, kRootOfPages).string();
+  for (const auto& file : files_below({"src", "apps/reprieve/supervisor"}, {".cpp", ".hpp"})) {
+    const std::string name = fs::relative(file, kTree).string();
     if (name == "src/core/directory.cpp") {
       continue;
     }
     ++files;
     const auto allowed = kExceptions.find(name);
-    std::ifstream stream(file);
     int number = 0;
-    for (std::string line; std::getline(stream, line);) {
+    for (const std::string& line : lines_of(file)) {
       ++number;
       for (const std::string& call : calls_in(line)) {
         used[name].insert(call);
@@ -437,24 +395,9 @@ TEST(Paths, TheRuleCanFail) {
 /// apps/guide/security.md promises nothing without a test: every claim names one, and the tests that it names are
 /// there.
 
-std::set<std::string> found_in(const std::string& text, const std::regex& pattern) {
-  std::set<std::string> found;
-  for (auto match = std::sregex_iterator(text.begin(), text.end(), pattern); match != std::sregex_iterator(); ++match) {
-    found.insert((*match)[1].str() + "." + (*match)[2].str());
-  }
-  return found;
-}
-
 TEST(SecurityPage, NamesTestsThatAreThere) {
-  std::set<std::string> tests;
-  for (const char* folder : {"tests/unit", "tests/faults"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / folder)) {
-      if (entry.path().extension() == ".cpp") {
-        tests.merge(found_in(read_text(entry.path()), std::regex(R"(TEST(?:_F|_P)?\((\w+), (\w+)\))")));
-      }
-    }
-  }
-  const auto named = found_in(read_text(kRootOfPages / "apps/guide/security.md"), std::regex("`(\\w+)\\.([A-Z]\\w+)`"));
+  const auto tests = tests_below({"tests/unit", "tests/faults"});
+  const auto named = found_in(read_text(kTree / "apps/guide/security.md"), std::regex("`(\\w+\\.[A-Z]\\w+)`"));
   EXPECT_GT(named.size(), 30U);
   for (const std::string& test : named) {
     EXPECT_TRUE(tests.contains(test)) << test;
@@ -537,79 +480,185 @@ TEST(TroubleshootingPage, FindsThePartsOfAMessage) {
 }
 
 TEST(TroubleshootingPage, HasAnEntryForEveryError) {
-  std::string page = read_text(kRootOfPages / "apps/guide/troubleshooting.md");
+  std::string page = read_text(kTree / "apps/guide/troubleshooting.md");
   std::erase(page, '`');
   std::size_t errors = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / "src")) {
-    if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") {
-      continue;
-    }
-    for (const std::string& message : messages_in(read_text(entry.path()))) {
+  for (const fs::path& file : files_below({"src"}, {".cpp", ".hpp"})) {
+    for (const std::string& message : messages_in(read_text(file))) {
       ++errors;
       EXPECT_NE(page.find(message), std::string::npos)
-          << "no entry in apps/guide/troubleshooting.md for \"" << message << "\" of " << entry.path();
+          << "no entry in apps/guide/troubleshooting.md for \"" << message << "\" of " << file;
     }
   }
   EXPECT_GT(errors, 150U);
 }
 
-// The code on the page of the tutorial is that of its programs.
+// Code on the pages is code that is compiled and run: every block in C++, C, Fortran or Python of a page stands in a
+// program that the tests start.
 
-const fs::path kTutorial = fs::path(REPRIEVE_SOURCE_DIR) / "apps" / "guide" / "tutorial";
+std::vector<Lines> blocks_of(const Lines& page, const std::string& language) {
+  std::vector<Lines> blocks;
+  bool inside = false;
+  for (const std::string& line : page) {
+    if (!inside && line == "```" + language) {
+      inside = true;
+      blocks.emplace_back();
+    } else if (inside && line == "```") {
+      inside = false;
+    } else if (inside) {
+      blocks.back().push_back(line);
+    }
+  }
+  return blocks;
+}
 
-/// Without comments and white space, which are set otherwise on the page.
+Lines without_indentation(Lines lines) {
+  for (std::string& line : lines) {
+    line.erase(0, line.find_first_not_of(' '));
+  }
+  return lines;
+}
+
+/// Of a file, or of all files of a folder.
+Lines lines_of_all(const fs::path& place) {
+  if (!fs::is_directory(place)) {
+    return lines_of(place);
+  }
+  Lines lines;
+  for (const auto& entry : fs::directory_iterator(place)) {
+    const Lines more = lines_of(entry.path());
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
+  return lines;
+}
+
+bool contains(const Lines& source, const Lines& block) {
+  return std::search(source.begin(), source.end(), block.begin(), block.end()) != source.end();
+}
+
+/// A page, and the source that runs its code, or a folder of sources.
+struct Page {
+  const char* page;
+  const char* source;
+  std::size_t least_blocks;
+  const char* language;
+};
+
+class CodeOnPages : public testing::TestWithParam<Page> {};
+INSTANTIATE_TEST_SUITE_P(
+    Documentation, CodeOnPages,
+    testing::Values(Page{"apps/guide/loops.md", "tests/e2e/programs/loops.cpp", 8, "cpp"},
+                    Page{"apps/guide/loops.md", "tests/bindings/fortran/page_test.f90", 1, "fortran"},
+                    Page{"apps/guide/resilient.md", "tests/e2e/programs/loops.cpp", 1, "cpp"},
+                    Page{"apps/guide/coming_from.md", "tests/scenarios/programs/tensorflow.cpp", 1, "cpp"},
+                    Page{"apps/guide/python.md", "tests/python/page_test.py", 4, "python"},
+                    Page{"apps/guide/pytorch/README.md", "apps/guide/pytorch/train.py", 1, "python"},
+                    Page{"apps/guide/real_codes.md", "tests/e2e/codes", 2, "fortran"},
+                    Page{"apps/guide/real_codes.md", "tests/e2e/codes", 2, "cpp"},
+                    Page{"apps/guide/state.md", "tests/mpi/state_page_test.cpp", 7, "cpp"},
+                    Page{"apps/guide/state.md", "tests/bindings/fortran", 3, "fortran"}),
+    [](const auto& page) { return fs::path(page.param.page).stem().string() + "_" + page.param.language; });
+
+TEST_P(CodeOnPages, IsRunByTheTests) {
+  const auto& [page, source, least_blocks, language] = GetParam();
+  const Lines program = without_indentation(lines_of_all(kTree / source));
+  const auto blocks = blocks_of(without_indentation(lines_of(kTree / page)), language);
+  EXPECT_GE(blocks.size(), least_blocks);
+  for (const Lines& block : blocks) {
+    EXPECT_TRUE(contains(program, block)) << "not in " << source << ": the block that begins with\n" << block.front();
+  }
+}
+
+TEST(Documentation, ABlockThatDiffersIsNoticed) {
+  const Lines program{"a", "b", "c", "d"};
+  EXPECT_TRUE(contains(program, {"b", "c"}));
+  EXPECT_FALSE(contains(program, {"b", "d"}));
+  EXPECT_EQ(blocks_of({"text", "```cpp", "x", "```", "```bash", "y", "```"}, "cpp"), (std::vector<Lines>{{"x"}}));
+}
+
+/// Without comments and white space, which are set otherwise on the page of the tutorial.
 std::string squeezed(const std::string& line) {
-  static const std::regex comment(R"((//.*$)|(/\*.*\*/)|(!.*$))");
-  std::string result;
-  for (const char c : std::regex_replace(line, comment, "")) {
-    if (std::isspace(static_cast<unsigned char>(c)) == 0) {
-      result += c;
-    }
-  }
-  return result;
+  static const std::regex rest(R"((//.*$)|(/\*.*\*/)|(!.*$)|\s)");
+  return std::regex_replace(line, rest, "");
 }
 
-std::string squeezed_file(const fs::path& file) {
-  std::ifstream stream(file);
-  std::string text;
-  for (std::string line; std::getline(stream, line);) {
-    text += squeezed(line);
-  }
-  return text;
-}
-
-/// The lines of the code on the page, by language.
-std::map<std::string, std::vector<std::string>> code_on(const fs::path& page) {
-  std::ifstream stream(page);
-  std::map<std::string, std::vector<std::string>> code;
-  std::string language;
-  for (std::string line; std::getline(stream, line);) {
-    if (line.starts_with("```")) {
-      language = line.substr(3);
-    } else if (!language.empty() && !squeezed(line).empty()) {
-      code[language].push_back(squeezed(line));
-    }
-  }
-  return code;
-}
-
+/// Its lines stand in the programs, not side by side.
 TEST(TutorialText, ShowsTheCodeOfThePrograms) {
-  const auto code = code_on(kTutorial / "README.md");
-  for (const auto& [language, file] :
-       std::map<std::string, std::string>{{"cpp", "heat.cpp"}, {"c", "heat.c"}, {"fortran", "heat.f90"}}) {
-    const std::string program = squeezed_file(kTutorial / file);
-    ASSERT_TRUE(code.contains(language));
-    EXPECT_GE(code.at(language).size(), 6U);
-    for (const std::string& line : code.at(language)) {
-      EXPECT_NE(program.find(line), std::string::npos) << "not in " << file << ": " << line;
+  const fs::path tutorial = kTree / "apps/guide/tutorial";
+  for (const auto& [language, file] : {std::pair{"cpp", "heat.cpp"}, {"c", "heat.c"}, {"fortran", "heat.f90"}}) {
+    std::string program;
+    for (const std::string& line : lines_of(tutorial / file)) {
+      program += squeezed(line);
     }
+    std::size_t lines = 0;
+    for (const Lines& block : blocks_of(lines_of(tutorial / "README.md"), language)) {
+      for (const std::string& line : block) {
+        EXPECT_NE(program.find(squeezed(line)), std::string::npos) << "not in " << file << ": " << line;
+        lines += squeezed(line).empty() ? 0U : 1U;
+      }
+    }
+    EXPECT_GE(lines, 6U);
+    EXPECT_EQ(program.find("reprieve_no_such_call"), std::string::npos);
   }
-}
-
-TEST(TutorialText, ALineThatDiffersIsNoticed) {
   EXPECT_EQ(squeezed("  call f( x )  ! + comment"), "callf(x)");
   EXPECT_EQ(squeezed("f(x); /* + */"), "f(x);");
-  EXPECT_EQ(squeezed_file(kTutorial / "heat.c").find("reprieve_no_such_call"), std::string::npos);
+}
+
+// The table of tests/scenarios/README.md: every row of the specification has a test that exists; a row that differs on
+// purpose is told on coming_from.md, in the words of the table.
+
+struct Row {
+  int number = 0;
+  std::string here;
+  std::string test;
+};
+
+std::vector<Row> rows_of(const Lines& page) {
+  std::vector<Row> rows;
+  static const std::regex row(R"(^\| (\d+) \|[^|]*\| *([^|]*[^| ]) *\| *([^|]*[^| ]) *\|$)");
+  for (const std::string& line : page) {
+    if (std::smatch found; std::regex_match(line, found, row)) {
+      rows.push_back({std::stoi(found[1]), found[2], found[3]});
+    }
+  }
+  return rows;
+}
+
+/// What is wrong with a row; empty if nothing is.
+std::string fault_of(const Row& row, const std::set<std::string>& tests, const std::string& page) {
+  static const std::regex differs(R"(^differs: (.+)$)");
+  if (!tests.contains(row.test)) {
+    return "there is no test " + row.test;
+  }
+  if (row.here == "holds") {
+    return "";
+  }
+  std::smatch found;
+  if (!std::regex_match(row.here, found, differs)) {
+    return "says neither \"holds\" nor \"differs: ...\"";
+  }
+  return page.find(found[1]) == std::string::npos ? "coming_from.md does not say: " + found[1].str() : "";
+}
+
+TEST(ScenarioRows, EachHoldsOrDiffersWithAWord) {
+  const auto rows = rows_of(lines_of(kTree / "tests/scenarios/README.md"));
+  const auto tests = tests_below({"tests"});
+  const std::string page =  // with one space between words, wherever lines end
+      std::regex_replace(read_text(kTree / "apps/guide/coming_from.md"), std::regex(R"(\s+)"), " ");
+  ASSERT_EQ(rows.size(), 47U);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].number, static_cast<int>(i) + 1);
+    EXPECT_EQ(fault_of(rows[i], tests, page), "") << "row " << rows[i].number;
+  }
+}
+
+TEST(ScenarioRows, AFaultIsNoticed) {
+  const std::set<std::string> tests{"Suite.Test"};
+  EXPECT_EQ(fault_of({1, "holds", "Suite.Test"}, tests, ""), "");
+  EXPECT_NE(fault_of({1, "holds", "Suite.Other"}, tests, ""), "");
+  EXPECT_NE(fault_of({1, "differs: never told", "Suite.Test"}, tests, "a page"), "");
+  EXPECT_NE(fault_of({1, "perhaps", "Suite.Test"}, tests, "a page"), "");
+  EXPECT_EQ(rows_of({"| 3 | a | holds | Suite.Test |"}).front().test, "Suite.Test");
 }
 
 }  // namespace

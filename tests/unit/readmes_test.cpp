@@ -6,40 +6,34 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "support/process.hpp"
+#include "support/tree.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
+using reprieve::test::found_in;
+using reprieve::test::kTree;
+using reprieve::test::lines_of;
 using reprieve::test::read_text;
-
-const fs::path kTreeOfReadmes = REPRIEVE_SOURCE_DIR;
-
 using Words = std::set<std::string>;
 
 /// What stands in backticks.
 Words quoted_in(const std::string& text) {
   static const std::regex quoted("`([^`\n]+)`");
-  Words words;
-  for (std::sregex_iterator found(text.begin(), text.end(), quoted); found != std::sregex_iterator(); ++found) {
-    words.insert((*found)[1]);
-  }
-  return words;
+  const auto words = found_in(text, quoted);
+  return {words.begin(), words.end()};
 }
 
 /// What stands in backticks in the first column of the tables that begin with @p heading.
-Words first_column(const std::string& text, const std::string& heading) {
+Words first_column(const std::vector<std::string>& lines, const std::string& heading) {
   Words words;
   bool inside = false;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) {
+  for (const std::string& line : lines) {
     if (!line.starts_with("|")) {
       inside = false;
     } else if (line.starts_with("| " + heading + " |")) {
@@ -75,12 +69,8 @@ bool is_file_name(const std::string& word) {
 }
 
 bool is_there(const fs::path& folder, const std::string& word) {
-  const std::vector<fs::path> places{folder,
-                                     folder / "fortran",
-                                     kTreeOfReadmes,
-                                     kTreeOfReadmes / "src",
-                                     kTreeOfReadmes / "include",
-                                     kTreeOfReadmes / "include/reprieve"};
+  const std::vector<fs::path> places{folder,        folder / "fortran", kTree,
+                                     kTree / "src", kTree / "include",  kTree / "include/reprieve"};
   return std::ranges::any_of(places, [&](const fs::path& place) {
     if (word.ends_with(".*")) {
       const std::string stem = (place / word.substr(0, word.size() - 2)).string();
@@ -92,7 +82,7 @@ bool is_there(const fs::path& folder, const std::string& word) {
 
 std::vector<fs::path> folders_of_src() {
   std::vector<fs::path> folders;
-  for (const auto& entry : fs::recursive_directory_iterator(kTreeOfReadmes / "src")) {
+  for (const auto& entry : fs::recursive_directory_iterator(kTree / "src")) {
     if (entry.is_directory()) {
       folders.push_back(entry.path());
     }
@@ -108,8 +98,7 @@ fs::path readme_of(const fs::path& folder) {
 TEST(Readmes, NameFilesThatAreThere) {
   std::size_t count = 0;
   for (const fs::path& folder : folders_of_src()) {
-    const std::string text = read_text(readme_of(folder));
-    for (const std::string& word : quoted_in(text)) {
+    for (const std::string& word : quoted_in(read_text(readme_of(folder)))) {
       if (is_file_name(word)) {
         EXPECT_TRUE(is_there(folder, word) || is_there(folder.parent_path(), word)) << folder << ": " << word;
         ++count;
@@ -118,7 +107,7 @@ TEST(Readmes, NameFilesThatAreThere) {
     const Words units = units_in(folder);
     const Words below = fs::exists(folder / "fortran") ? units_in(folder / "fortran") : Words();
     const Words beside = folder.filename() == "fortran" ? units_in(folder.parent_path()) : Words();
-    for (const std::string& word : first_column(text, "file")) {
+    for (const std::string& word : first_column(lines_of(readme_of(folder)), "file")) {
       const std::string unit = unit_of(word);
       EXPECT_TRUE(units.contains(unit) || below.contains(unit) || beside.contains(unit)) << folder << ": " << word;
       ++count;
@@ -144,26 +133,25 @@ Words headers_used_in(const fs::path& folder, const std::string& layer) {
   const std::regex include("#include \"" + layer + "/([^\"]+)\"");
   Words headers;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string text = entry.is_regular_file() ? read_text(entry.path()) : "";
-    for (std::sregex_iterator found(text.begin(), text.end(), include); found != std::sregex_iterator(); ++found) {
-      headers.insert((*found)[1]);
+    for (const std::string& header : found_in(entry.is_regular_file() ? read_text(entry.path()) : "", include)) {
+      headers.insert(header);
     }
   }
   return headers;
 }
 
 TEST(Readmes, StorageNamesWhatOthersUseOfIt) {
-  Words used = headers_used_in(kTreeOfReadmes / "apps/reprieve", "storage");
-  for (const auto& entry : fs::directory_iterator(kTreeOfReadmes / "src")) {
+  Words used = headers_used_in(kTree / "apps/reprieve", "storage");
+  for (const auto& entry : fs::directory_iterator(kTree / "src")) {
     if (entry.is_directory() && entry.path().filename() != "storage") {
       used.merge(headers_used_in(entry.path(), "storage"));
     }
   }
-  EXPECT_EQ(first_column(read_text(kTreeOfReadmes / "src/storage/README.md"), "header"), used);
+  EXPECT_EQ(first_column(lines_of(kTree / "src/storage/README.md"), "header"), used);
 }
 
 TEST(Readmes, AnUntruthIsNoticed) {
-  const fs::path core = kTreeOfReadmes / "src/core";
+  const fs::path core = kTree / "src/core";
   EXPECT_TRUE(is_there(core, "error.cpp"));
   EXPECT_TRUE(is_there(core, "error.*"));
   EXPECT_TRUE(is_there(core, "src/core/error.hpp"));
@@ -175,8 +163,7 @@ TEST(Readmes, AnUntruthIsNoticed) {
   EXPECT_EQ(unit_of("core/error.hpp"), "error");
   EXPECT_EQ(unit_of("error"), "error");
   EXPECT_TRUE(units_in(core).contains("error"));
-  EXPECT_EQ(first_column("| file | holds |\n|---|---|\n| `a`, `b.cpp` | `c` |\n\n| other | x |\n|---|---|\n| `d` | |\n",
-                         "file"),
+  EXPECT_EQ(first_column({"| file | holds |", "| `a`, `b.cpp` | `c` |", "", "| other | x |", "| `d` | |"}, "file"),
             (Words{"a", "b.cpp"}));
 }
 

@@ -12,15 +12,16 @@
 #include <string>
 
 #include "reprieve/version.hpp"
-#include "support/process.hpp"
+#include "support/tree.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
+using reprieve::test::found_in;
+using reprieve::test::kTree;
 using reprieve::test::read_text;
 
-const fs::path kTreeOfRecipes = REPRIEVE_SOURCE_DIR;
-const fs::path kRecipes = kTreeOfRecipes / "apps/recipes";
+const fs::path kRecipes = kTree / "apps/recipes";
 const std::string kEasyBuild = "reprieve-" REPRIEVE_VERSION "-foss-2024a.eb";
 
 bool says_word(const std::string& text, const std::string& word) {
@@ -60,7 +61,7 @@ const std::map<std::string, NamesElsewhere> kNames{
 };
 
 TEST(Recipes, NameThePackagesThatCMakeLooksFor) {
-  const auto packages = packages_of_cmake(read_text(kTreeOfRecipes / "CMakeLists.txt"));
+  const auto packages = packages_of_cmake(read_text(kTree / "CMakeLists.txt"));
   EXPECT_EQ(packages.size(), kNames.size());
   const std::string debian = read_text(kRecipes / "debian/control");
   const std::string spack = read_text(kRecipes / "spack/packages/reprieve/package.py");
@@ -82,17 +83,16 @@ TEST(Recipes, NameThePackagesThatCMakeLooksFor) {
 
 TEST(Recipes, DebianBuildsWithPackagesOfTheList) {
   const std::string control = read_text(kRecipes / "debian/control");
-  const std::string list = read_text(kTreeOfRecipes / "apps/install-packages.sh");
+  const std::string list = read_text(kTree / "apps/install-packages.sh");
   const std::size_t begin = control.find("Build-Depends:") + 14;
   const std::string depends = control.substr(begin, control.find("Standards-Version") - begin);
   static const std::regex name(R"((?:^|\n|,)\s*([a-z0-9][a-z0-9+.-]+))");
   const std::set<std::string> of_debian{"debhelper-compat", "dh-sequence-python3", "python3"};
-  std::size_t count = 0;
-  for (std::sregex_iterator found(depends.begin(), depends.end(), name); found != std::sregex_iterator(); ++found) {
-    EXPECT_TRUE(of_debian.contains((*found)[1]) || says_word(list, (*found)[1])) << (*found)[1];
-    ++count;
+  const auto packages = found_in(depends, name);
+  for (const std::string& package : packages) {
+    EXPECT_TRUE(of_debian.contains(package) || says_word(list, package)) << package;
   }
-  EXPECT_GT(count, 15U);
+  EXPECT_GT(packages.size(), 15U);
 }
 
 TEST(Recipes, NameTheVersionOfTheHeaderAndTheLicence) {

@@ -21,14 +21,6 @@
 namespace reprieve {
 namespace {
 
-TEST(GhostLayers, StridesAreThoseOfThePaddedArray) {
-  const DistributedLayout layout = with_ghost_layers({10, 20, 30}, {0, 5, 0}, {4, 5, 6}, {1, 0, 2}, 8);
-  EXPECT_EQ(layout.global_shape, (Extents{10, 20, 30}));
-  EXPECT_EQ(layout.offset, (Extents{0, 5, 0}));
-  EXPECT_EQ(layout.extent, (Extents{4, 5, 6}));
-  EXPECT_EQ(layout.strides_bytes, (std::vector<std::ptrdiff_t>{5 * 10 * 8, 10 * 8, 8}));
-}
-
 TEST(GhostLayers, FirstInteriorElementLiesBehindTheLayers) {
   EXPECT_EQ(first_interior_index({4, 5, 6}, {1, 0, 2}), 1U * 5 * 10 + 0 * 10 + 2);
   EXPECT_EQ(first_interior_index({7}, {3}), 3U);

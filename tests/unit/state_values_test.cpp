@@ -34,12 +34,6 @@ TEST(ElementTypes, HaveTheNamesThatToolsShow) {
   EXPECT_EQ(to_string(ElementType{ElementClass::opaque, 3}), "opaque24");
 }
 
-TEST(Distributions, HaveNames) {
-  EXPECT_STREQ(state::to_string(state::Distribution::replicated), "replicated");
-  EXPECT_STREQ(state::to_string(state::Distribution::distributed), "distributed");
-  EXPECT_STREQ(state::to_string(state::Distribution::per_rank), "per_rank");
-}
-
 /// What a save and a restore do with a value, without a file between them.
 template <class T>
 void expect_round_trip(T value, T other, const Extents& shape) {

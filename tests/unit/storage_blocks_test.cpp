@@ -3,32 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "core/log.hpp"
-#include "storage/format/blocks.hpp"
 #include "storage/read/restorer.hpp"
+#include "support/boxes_and_bytes.hpp"
 
 namespace reprieve::storage {
 namespace {
-
-/// Calls visit(index) for every index of the box, in C order, the slow and obvious way.
-template <class Visit>
-void for_each_index(const Box& box, Visit&& visit) {
-  Extents index = box.offset;
-  for (std::uint64_t left = volume(box.extent); left > 0; --left) {
-    visit(index);
-    for (std::size_t d = index.size(); d-- > 0;) {
-      if (++index[d] < box.offset[d] + box.extent[d]) {
-        break;
-      }
-      index[d] = box.offset[d];
-    }
-  }
-}
 
 std::uint64_t position(const Extents& index, const Extents& shape) {
   std::uint64_t at = 0;
@@ -98,22 +85,29 @@ TEST(BlockSplit, TakesSingleElementsThatAreLargerThanABlock) {
   EXPECT_EQ(split.block(2), (Box{{2}, {1}}));
 }
 
-TEST(BlockSplit, CoversEveryElementOnceInCOrder) {
+TEST(Boxes, TheirBlocksAndTheirRunsHaveEveryElementOnceInCOrder) {
   std::mt19937 engine(1);
   for (int round = 0; round < 300; ++round) {
     const Extents shape(1 + engine() % 4, 1 + engine() % 6);
     const Box box = random_box(engine, shape);
+    std::vector<std::uint64_t> expected;
+    for_each_index(box, [&](const Extents& index) { expected.push_back(position(index, shape)); });
     const std::uint64_t max_bytes = 1 + engine() % 60;
     const BlockSplit split(box, 4, max_bytes);
-    std::vector<std::uint64_t> expected;
-    std::vector<std::uint64_t> covered;
-    for_each_index(box, [&](const Extents& index) { expected.push_back(position(index, shape)); });
+    std::vector<std::uint64_t> in_blocks;
     for (std::uint64_t i = 0; i < split.count(); ++i) {
       const Box block = split.block(i);
       EXPECT_LE(volume(block.extent) * 4, std::max<std::uint64_t>(max_bytes, 4));
-      for_each_index(block, [&](const Extents& index) { covered.push_back(position(index, shape)); });
+      for_each_index(block, [&](const Extents& index) { in_blocks.push_back(position(index, shape)); });
     }
-    EXPECT_EQ(covered, expected) << text_of(box) << " in " << core::list_text(shape);
+    EXPECT_EQ(in_blocks, expected) << text_of(box) << " in " << core::list_text(shape);
+    std::vector<std::uint64_t> in_runs;
+    for_each_run(box, shape, [&](std::uint64_t first, std::uint64_t count) {
+      for (std::uint64_t i = 0; i < count; ++i) {
+        in_runs.push_back(first + i);
+      }
+    });
+    EXPECT_EQ(in_runs, expected) << text_of(box) << " in " << core::list_text(shape);
   }
 }
 
@@ -131,23 +125,6 @@ TEST(Runs, AreAsLongAsTheArrayAllows) {
   runs.clear();
   for_each_run({{0, 4}, {0, 3}}, {10, 10}, collect);
   EXPECT_TRUE(runs.empty());
-}
-
-TEST(Runs, VisitEveryElementInCOrder) {
-  std::mt19937 engine(2);
-  for (int round = 0; round < 300; ++round) {
-    const Extents shape(1 + engine() % 4, 1 + engine() % 5);
-    const Box box = random_box(engine, shape);
-    std::vector<std::uint64_t> expected;
-    std::vector<std::uint64_t> visited;
-    for_each_index(box, [&](const Extents& index) { expected.push_back(position(index, shape)); });
-    for_each_run(box, shape, [&](std::uint64_t first, std::uint64_t count) {
-      for (std::uint64_t i = 0; i < count; ++i) {
-        visited.push_back(first + i);
-      }
-    });
-    EXPECT_EQ(visited, expected) << text_of(box) << " in " << core::list_text(shape);
-  }
 }
 
 /// Copies from ghosted, transposed and reversed memory to dense memory, and back.
@@ -289,23 +266,28 @@ TEST(BoxSearches, FindScalars) {
 
 // Which rank verifies which block: every block has one, whatever the numbers of ranks, and nobody has all.
 
-TEST(ProverOf, EveryRankHasAShareAndStaysInRange) {
+/// Side by side, so that a rank need not look at the boxes of all ranks.
+TEST(ProverOf, EveryRankHasAShareOfSaversThatAreSideBySide) {
   StoredVariable variable;
   variable.distribution = state::Distribution::distributed;
-  for (const int saved_by : {1, 2, 3, 7, 64}) {
-    for (const int ranks : {1, 2, 3, 5, 64, 100}) {
-      std::set<int> provers;
-      for (int rank = 0; rank < saved_by; ++rank) {
-        BoxRow row;
-        row.rank = static_cast<std::uint64_t>(rank);
+  for (const int saved_by : {1, 2, 3, 7, 12, 64}) {
+    for (const int ranks : {1, 2, 3, 5, 12, 64, 100}) {
+      SCOPED_TRACE(std::to_string(saved_by) + " on " + std::to_string(ranks));
+      std::map<int, std::set<std::uint64_t>> savers;
+      for (std::uint64_t saver = 0; saver < static_cast<std::uint64_t>(saved_by); ++saver) {
         for (std::uint64_t block = 0; block < 200; ++block) {
-          const int prover = prover_of(variable, row.rank, block, saved_by, ranks);
-          ASSERT_GE(prover, 0);
-          ASSERT_LT(prover, ranks);
-          provers.insert(prover);
+          savers[prover_of(variable, saver, block, saved_by, ranks)].insert(saver);
         }
       }
-      EXPECT_EQ(provers.size(), static_cast<std::size_t>(ranks)) << saved_by;
+      ASSERT_EQ(savers.size(), static_cast<std::size_t>(ranks));
+      EXPECT_EQ(savers.begin()->first, 0);
+      EXPECT_EQ(savers.rbegin()->first, ranks - 1);
+      for (const auto& [rank, of_rank] : savers) {
+        const auto [first, end] = savers_proven_by(rank, saved_by, ranks);
+        EXPECT_EQ(of_rank.size(), end - first) << rank;
+        EXPECT_EQ(*of_rank.begin(), first) << rank;
+        EXPECT_EQ(*of_rank.rbegin(), end - 1) << rank;
+      }
     }
   }
 }
@@ -314,9 +296,7 @@ TEST(ProverOf, OnAsManyRanksEachProvesItsOwn) {
   StoredVariable variable;
   variable.distribution = state::Distribution::per_rank;
   for (std::uint64_t rank = 0; rank < 5; ++rank) {
-    BoxRow row;
-    row.rank = rank;
-    EXPECT_EQ(prover_of(variable, row.rank, 3, 5, 5), static_cast<int>(rank));
+    EXPECT_EQ(prover_of(variable, rank, 3, 5, 5), static_cast<int>(rank));
   }
 }
 
@@ -325,30 +305,6 @@ TEST(ProverOf, WhatTheChiefWroteForAllIsProvenInTurn) {
   EXPECT_EQ(prover_of(variable, 0, 0, 4, 3), 0);
   EXPECT_EQ(prover_of(variable, 0, 1, 4, 3), 1);
   EXPECT_EQ(prover_of(variable, 0, 5, 4, 3), 2);
-}
-
-/// So that a rank need not look at the boxes of all ranks.
-TEST(ProverOf, TheSaversWhoseBoxesARankProvesAreSideBySide) {
-  StoredVariable variable;
-  variable.distribution = state::Distribution::distributed;
-  for (const int saved_by : {1, 2, 3, 7, 12, 64}) {
-    for (const int ranks : {1, 2, 3, 5, 12, 64, 100}) {
-      for (int rank = 0; rank < ranks; ++rank) {
-        std::set<std::uint64_t> savers;
-        for (BoxRow row; row.rank < static_cast<std::uint64_t>(saved_by); ++row.rank) {
-          for (std::uint64_t block = 0; block < 200; ++block) {
-            if (prover_of(variable, row.rank, block, saved_by, ranks) == rank) {
-              savers.insert(row.rank);
-            }
-          }
-        }
-        const auto [first, end] = savers_proven_by(rank, saved_by, ranks);
-        ASSERT_EQ(savers.size(), end - first) << rank << ' ' << saved_by << ' ' << ranks;
-        EXPECT_EQ(*savers.begin(), first);
-        EXPECT_EQ(*savers.rbegin(), end - 1);
-      }
-    }
-  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "storage/bytes/checksum.hpp"
+#include "support/boxes_and_bytes.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -16,13 +17,6 @@
 
 namespace reprieve::storage {
 namespace {
-
-std::vector<std::byte> random_bytes(std::size_t size) {
-  std::mt19937 random(7);  // NOLINT: repeatable
-  std::vector<std::byte> bytes(size);
-  std::ranges::generate(bytes, [&] { return static_cast<std::byte>(random()); });
-  return bytes;
-}
 
 TEST(Checksum, HasTheValuesOfXxh3) {
   EXPECT_EQ(xxh3({}), 0x2D06800538D394C2ULL);

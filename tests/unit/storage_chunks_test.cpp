@@ -4,12 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <random>
 #include <set>
 #include <system_error>
@@ -19,6 +17,8 @@
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/dataset.hpp"
 #include "storage/write/data_stream.hpp"
+#include "support/boxes_and_bytes.hpp"
+#include "support/child.hpp"
 #include "support/small_files.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -26,22 +26,6 @@ namespace reprieve::storage {
 namespace {
 
 constexpr std::size_t kDoubleBytes = sizeof(double);
-
-/// Calls visit(index) for every index of the box, in C order.
-template <class Visit>
-void visit_indexes(const Box& box, Visit&& visit) {
-  Extents index(box.extent.size(), 0);
-  if (volume(box.extent) == 0) {
-    return;
-  }
-  do {
-    Extents at(index);
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      at[d] += box.offset[d];
-    }
-    visit(at);
-  } while (state::next_index(index, box.extent, index.size()));
-}
 
 /// Where HDF5 keeps an element, said in the plainest way: the number of its chunk, and its place within it.
 std::uint64_t plain_place(const Dataset& dataset, const Extents& index) {
@@ -57,7 +41,7 @@ std::uint64_t plain_place(const Dataset& dataset, const Extents& index) {
 /// Boxes of a grid of ranks that cuts the array as evenly as it goes.
 std::vector<Box> cut(const Extents& shape, const Extents& ranks) {
   std::vector<Box> boxes;
-  visit_indexes(whole(ranks), [&](const Extents& at) {
+  for_each_index(whole(ranks), [&](const Extents& at) {
     Box box(whole(shape));
     for (std::size_t d = 0; d < at.size(); ++d) {
       box.offset[d] = shape[d] * at[d] / ranks[d];
@@ -104,13 +88,13 @@ TEST(Chunks, HaveEveryElementOfABoxOnceAndAtItsPlace) {
       EXPECT_GT(part.dataset.file_offset, last);
       last = part.dataset.file_offset;
       std::vector<std::uint64_t> places;
-      visit_indexes(part.box, [&](const Extents& index) {
+      for_each_index(part.box, [&](const Extents& index) {
         seen.insert(index);
         places.push_back(plain_place(dataset, index));
       });
       std::size_t next = 0;
       const Strides strides = dense_strides(part.dataset.shape, kDoubleBytes);
-      visit_indexes(part.within, [&](const Extents& index) {
+      for_each_index(part.within, [&](const Extents& index) {
         const auto within = static_cast<std::uint64_t>(state::distance(index, strides, 3));
         EXPECT_EQ(part.dataset.file_offset + within, places[next++]);
       });
@@ -118,7 +102,7 @@ TEST(Chunks, HaveEveryElementOfABoxOnceAndAtItsPlace) {
       EXPECT_EQ(chunk_part(dataset, part.box).within, part.within);
     }
     EXPECT_EQ(seen.size(), volume(box.extent));
-    visit_indexes(box, [&](const Extents& index) { EXPECT_EQ(seen.count(index), 1U); });
+    for_each_index(box, [&](const Extents& index) { EXPECT_EQ(seen.count(index), 1U); });
   }
 }
 
@@ -247,7 +231,7 @@ TEST(Ranges, AreTheBoxesOfTheirElements) {
     const std::vector<Box> boxes = boxes_of_range(shape, first, count);
     EXPECT_LE(boxes.size(), 5U);
     for (const Box& box : boxes) {
-      visit_indexes(box, [&](const Extents& index) {
+      for_each_index(box, [&](const Extents& index) {
         EXPECT_EQ((index[0] * shape[1] + index[1]) * shape[2] + index[2], next++);
       });
     }
@@ -261,21 +245,19 @@ TEST(Ranges, AreTheBoxesOfTheirElements) {
 class DataStreamTest : public testing::TestWithParam<FileIo> {
  protected:
   DataStreamTest() {
-    for (std::size_t i = 0; i < content_.size(); ++i) {
-      content_[i] = static_cast<std::byte>(random_());
-    }
     file_.allocate(kSize);
     file_.write_all(expected_, 0);
   }
 
   /// Writes a piece of the content to where it belongs.
-  void write(DataStream& stream, std::uint64_t offset, std::size_t size) {
-    const auto piece = std::span(content_).subspan(offset, size);
-    stream.write(piece, offset);
+  void write(std::uint64_t offset, std::size_t size) { write(std::span(content_).subspan(offset, size), offset); }
+  void write(std::span<const std::byte> piece, std::uint64_t offset) {
+    stream_.write(piece, offset);
     std::copy(piece.begin(), piece.end(), expected_.begin() + static_cast<std::ptrdiff_t>(offset));
   }
 
-  void expect_written() const {
+  void expect_written() {
+    stream_.finish();
     Bytes found(kSize);
     file_.read_all(found, 0);
     EXPECT_TRUE(found == expected_);
@@ -283,84 +265,70 @@ class DataStreamTest : public testing::TestWithParam<FileIo> {
 
   static constexpr std::size_t kSize = (std::size_t{21} << 20U) + 123;
   std::mt19937 random_{5};
-  Bytes content_ = Bytes(kSize);
+  const std::vector<std::byte> content_ = random_bytes(kSize);
   Bytes expected_ = Bytes(kSize, std::byte{0xee});
   // On a disk: the usual directory for temporary files may be in memory.
   test::TemporaryDirectory directory_{"/var/tmp"};
   PosixFile file_ = PosixFile::create(directory_.path() / "file");
+  DataStream stream_{file_, GetParam(), kSize};
 };
 
 TEST_P(DataStreamTest, OneLargePieceThatBeginsAndEndsAnywhere) {
-  DataStream stream(file_, GetParam(), kSize);
-  write(stream, 4099, kSize - 9001);
-  stream.finish();
+  write(4099, kSize - 9001);
   expect_written();
 }
 
 TEST_P(DataStreamTest, PiecesThatFollowEachOther) {
-  DataStream stream(file_, GetParam(), kSize);
   for (std::size_t offset = 100; offset < kSize;) {
     const std::size_t size = std::min<std::size_t>(kSize - offset, 1 + random_() % 700'000);
-    write(stream, offset, size);
+    write(offset, size);
     offset += size;
   }
-  stream.finish();
   expect_written();
 }
 
 TEST_P(DataStreamTest, ScatteredPiecesLeaveAloneWhatLiesBetween) {
-  DataStream stream(file_, GetParam(), kSize);
   for (std::size_t offset = 7; offset + 2'000'000 < kSize; offset += 2'000'000) {
-    write(stream, offset, 1 + random_() % 1'500'000);
+    write(offset, 1 + random_() % 1'500'000);
   }
-  stream.finish();
   expect_written();
 }
 
 TEST_P(DataStreamTest, MoreSmallPiecesBehindALargeOneThanAreKeptForTheEnd) {
-  DataStream stream(file_, GetParam(), kSize);
-  write(stream, 0, 5'000'000);
+  write(0, 5'000'000);
   std::size_t offset = 5'000'000;
   for (int i = 0; i < 40; ++i, offset += 70'000) {
-    write(stream, offset + 1, 60'000);
+    write(offset + 1, 60'000);
   }
-  write(stream, offset, 1'000'000);
+  write(offset, 1'000'000);
   offset += 1'000'000;
   for (int i = 0; i < 700; ++i, offset += 5000) {
-    write(stream, offset, 3);
+    write(offset, 3);
   }
-  stream.finish();
   expect_written();
 }
 
 TEST_P(DataStreamTest, PiecesInDescendingOrderAndOneOverAnother) {
-  DataStream stream(file_, GetParam(), kSize);
   for (std::size_t count = 4; count > 0; --count) {
-    write(stream, (count - 1) * 4'500'000, 4'500'000);
+    write((count - 1) * 4'500'000, 4'500'000);
   }
-  stream.finish();
-  write(stream, 1'000'000, 9'000'000);
-  stream.finish();
+  stream_.finish();
+  write(1'000'000, 9'000'000);
   expect_written();
 }
 
 TEST_P(DataStreamTest, TheMemoryMayChangeOnceItIsHandedOver) {
   Bytes reused(5'000'000);
-  DataStream stream(file_, GetParam(), kSize);
   for (std::size_t i = 0; i < 4; ++i) {
-    const std::size_t offset = i * reused.size();
     std::fill(reused.begin(), reused.end(), static_cast<std::byte>(i));
-    stream.write(reused, offset);
-    std::copy(reused.begin(), reused.end(), expected_.begin() + static_cast<std::ptrdiff_t>(offset));
+    write(reused, i * reused.size());
   }
-  stream.finish();
   expect_written();
 }
 
 TEST_P(DataStreamTest, AFileThatIsGivenUpHalfWayLeavesNothingUnderWay) {
   for (int i = 0; i < 5; ++i) {
-    DataStream stream(file_, GetParam(), kSize);
-    write(stream, 0, kSize / 2);
+    DataStream(file_, GetParam(), kSize).write(std::span(content_).first(kSize / 2), 0);
   }
   SUCCEED();
 }
@@ -402,28 +370,23 @@ TEST(DataStream, AnErrorOfAWriteUnderWayIsReported) {
   }
 }
 
-/// What a child that may start no thread makes of a file: 0 if all is written.
-int write_without_threads(const PosixFile& file, std::span<const std::byte> content) {
+/// Whether a child that may start no thread writes a file.
+bool write_without_threads(const PosixFile& file, std::span<const std::byte> content) {
   ::alarm(60);  // it must not wait for threads that there are not
   constexpr uid_t kNobody = 65534;
   const rlimit none{0, 0};
   if (::setrlimit(RLIMIT_NPROC, &none) != 0 || (::geteuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) != 0)) {
-    return 2;  // the limit does not bind root
+    return false;  // the limit does not bind root
   }
   try {
     std::thread([] {}).join();
-    return 3;
+    return false;
   } catch (const std::system_error&) {
   }
-  try {
-    DataStream stream(file, FileIo::direct, content.size());
-    stream.write(content, 0);
-    stream.finish();
-    return 0;
-  } catch (const std::exception& error) {
-    static_cast<void>(!::write(STDERR_FILENO, error.what(), std::strlen(error.what())));
-    return 1;
-  }
+  DataStream stream(file, FileIo::direct, content.size());
+  stream.write(content, 0);
+  stream.finish();
+  return true;
 }
 
 TEST(DataStream, WithoutAThreadToBeHadThisOneWrites) {
@@ -432,15 +395,7 @@ TEST(DataStream, WithoutAThreadToBeHadThisOneWrites) {
   const Bytes content(std::size_t{5} << 20U, std::byte{7});
   const PosixFile file = PosixFile::create(directory.path() / "file");
   ASSERT_EQ(::chmod(file.path().c_str(), 0666), 0);
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    ::_exit(write_without_threads(file, content));
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
-  ASSERT_EQ(WEXITSTATUS(status), 0);
+  ASSERT_TRUE(test::in_child([&] { return write_without_threads(file, content); }));
   Bytes found(content.size());
   file.read_all(found, 0);
   EXPECT_TRUE(found == content);

@@ -83,12 +83,20 @@ TEST(PlanOfAFile, NamesTheRanksThatMissAVariable) {
                                          Not(HasSubstr("'z': rank 1")))));
 }
 
-TEST(PlanOfAFile, RefusesOverlappingBoxes) {
-  const ByRank by_rank{{distributed("grid", {8, 8}, {{{0, 0}, {4, 8}}})},
-                       {distributed("grid", {8, 8}, {{{4, 0}, {2, 8}}, {{3, 6}, {1, 2}}})}};
-  EXPECT_THAT([&] { plan(by_rank); },
-              ThrowsMessage<UsageError>(AllOf(HasSubstr("'grid'"), HasSubstr("[0:4, 0:8] of rank 0"),
-                                              HasSubstr("[3:4, 6:8] of rank 1"), HasSubstr("overlap in [3:4, 6:8]"))));
+TEST(PlanOfAFile, RefusesOverlappingBoxesInEachOfSeveralVariables) {
+  for (const std::size_t corrupt : {0U, 1U, 2U}) {
+    ByRank by_rank(2);
+    for (const char* name : {"a", "b", "c"}) {
+      by_rank[0].push_back(distributed(name, {8, 8}, {{{0, 0}, {4, 8}}}));
+      by_rank[1].push_back(distributed(name, {8, 8}, {{{4, 0}, {2, 8}}}));
+    }
+    EXPECT_NO_THROW(plan(by_rank));
+    by_rank[1][corrupt].boxes.push_back({{3, 6}, {1, 2}});
+    EXPECT_THAT([&] { plan(by_rank); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("'" + by_rank[0][corrupt].name + "'"),
+                                                HasSubstr("[0:4, 0:8] of rank 0"), HasSubstr("[3:4, 6:8] of rank 1"),
+                                                HasSubstr("overlap in [3:4, 6:8]"))));
+  }
 }
 
 TEST(Gaps, AreWhatIsNotTaken) {

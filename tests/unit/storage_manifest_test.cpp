@@ -14,6 +14,7 @@
 #include "storage/format/layout.hpp"
 #include "storage/format/manifest.hpp"
 #include "storage/format/shared_copies.hpp"
+#include "support/boxes_and_bytes.hpp"
 
 namespace reprieve::storage {
 namespace {
@@ -310,21 +311,6 @@ TEST(PlanOfAFile, MakesAnArrayOfTheTextsOfAllRanksOrOfNone) {
   EXPECT_EQ(type_of(plan_file(by_rank, {}), "note"), kOneChar);
 }
 
-TEST(PlanOfAFile, FindsOverlapsInEachOfSeveralVariables) {
-  for (const std::size_t corrupt : {0U, 1U, 2U}) {
-    std::vector<std::vector<Description>> by_rank(2);
-    for (std::uint64_t rank = 0; rank < 2; ++rank) {
-      for (const char* name : {"a", "b", "c"}) {
-        by_rank[rank].push_back(describe_as(name, Distribution::distributed, kF64, {8}));
-        by_rank[rank].back().boxes = {{{rank * 4}, {4}}};
-      }
-    }
-    EXPECT_NO_THROW(static_cast<void>(plan_file(by_rank, {})));
-    by_rank[1][corrupt].boxes[0] = {{3}, {5}};
-    EXPECT_THROW(static_cast<void>(plan_file(by_rank, {})), UsageError) << corrupt;
-  }
-}
-
 // Boxes that may overlap, parted so that every element has one owner.
 
 std::vector<Box> random_boxes(std::mt19937& random, std::size_t count, std::size_t dimensions) {
@@ -340,22 +326,6 @@ std::vector<Box> random_boxes(std::mt19937& random, std::size_t count, std::size
   return boxes;
 }
 
-/// Calls @p visit for the index of each element.
-template <class Visit>
-void for_each_element(const Box& box, Visit&& visit) {
-  Extents index(box.extent.size(), 0);
-  if (volume(box.extent) == 0) {
-    return;
-  }
-  do {
-    Extents at = box.offset;
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      at[d] += index[d];
-    }
-    visit(at);
-  } while (state::next_index(index, box.extent, index.size()));
-}
-
 class SharedCopies : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Dimensions, SharedCopies, testing::Values(1, 2, 3));
 
@@ -365,14 +335,14 @@ TEST_P(SharedCopies, EveryElementIsOwnedOnceByTheFirstBox) {
     const auto boxes = random_boxes(random, 1 + static_cast<std::size_t>(round) % 9, GetParam());
     std::map<Extents, std::size_t> expected;
     for (std::size_t b = 0; b < boxes.size(); ++b) {
-      for_each_element(boxes[b], [&](const Extents& at) { expected.try_emplace(at, b); });
+      for_each_index(boxes[b], [&](const Extents& at) { expected.try_emplace(at, b); });
     }
     std::map<Extents, std::size_t> owner;
     const auto parts = owned_parts(boxes);
     ASSERT_EQ(parts.size(), boxes.size());
     for (std::size_t b = 0; b < boxes.size(); ++b) {
       for (const Box& part : parts[b]) {
-        for_each_element(part, [&](const Extents& at) { EXPECT_TRUE(owner.emplace(at, b).second) << "owned twice"; });
+        for_each_index(part, [&](const Extents& at) { EXPECT_TRUE(owner.emplace(at, b).second) << "owned twice"; });
       }
     }
     EXPECT_EQ(owner, expected);
@@ -391,16 +361,16 @@ TEST_P(SharedCopies, WhatABoxDoesNotOwnIsACopy) {
       owned.insert(owned.end(), parts[first + 1].begin(), parts[first + 1].end());
       std::map<std::pair<std::size_t, Extents>, int> held;
       for (const Copy& copy : copies_of(own, owned)) {
-        for_each_element(copy.place, [&](const Extents& at) { ++held[{copy.box, at}]; });
+        for_each_index(copy.place, [&](const Extents& at) { ++held[{copy.box, at}]; });
       }
       for (std::size_t b = 0; b < 2; ++b) {
         for (const Box& part : parts[first + b]) {
-          for_each_element(part, [&](const Extents& at) { ++held[{b, at}]; });
+          for_each_index(part, [&](const Extents& at) { ++held[{b, at}]; });
         }
       }
       std::map<std::pair<std::size_t, Extents>, int> expected;
       for (std::size_t b = 0; b < 2; ++b) {
-        for_each_element(own[b], [&](const Extents& at) { expected[{b, at}] = 1; });
+        for_each_index(own[b], [&](const Extents& at) { expected[{b, at}] = 1; });
       }
       EXPECT_EQ(held, expected);
     }

@@ -20,28 +20,33 @@
 #include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/bytes/readers.hpp"
-#include "storage/format/blocks.hpp"
+#include "support/boxes_and_bytes.hpp"
 #include "support/small_files.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::storage {
 namespace {
 
-/// More than is read ahead at a time, and not whole pages.
-constexpr std::uint64_t kFileBytes = (std::uint64_t{21} << 20U) + 12'345;
-
-class ReadAhead : public testing::Test {
+/// A file with known content.
+class ReadsTest : public testing::Test {
  protected:
-  ReadAhead() {
-    std::mt19937_64 random(11);  // NOLINT: repeatable
-    for (std::size_t i = 0; i + sizeof(std::uint64_t) <= content.size(); i += sizeof(std::uint64_t)) {
-      const std::uint64_t word = random();
-      std::memcpy(&content[i], &word, sizeof(word));
-    }
+  explicit ReadsTest(std::uint64_t size) : content(random_bytes(size)) {
     const PosixFile created = PosixFile::create(path);
     created.write_all(content, 0);
     created.sync();
   }
+
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "file";
+  const std::vector<std::byte> content;
+};
+
+/// More than is read ahead at a time, and not whole pages.
+constexpr std::uint64_t kFileBytes = (std::uint64_t{21} << 20U) + 12'345;
+
+class ReadAhead : public ReadsTest {
+ protected:
+  ReadAhead() : ReadsTest(kFileBytes) {}
 
   /// What reads from the disk does not depend on what was in the page cache before.
   void drop_from_cache() const {
@@ -62,10 +67,6 @@ class ReadAhead : public testing::Test {
       ASSERT_EQ(digest.digest(), xxh3(expected)) << offset;
     }
   }
-
-  const test::TemporaryDirectory directory;
-  const std::filesystem::path path = directory / "file";
-  std::vector<std::byte> content = std::vector<std::byte>(kFileBytes);
 };
 
 TEST_F(ReadAhead, BringsAnyRangeInPiecesOfAnySizeColdAndWarm) {
@@ -180,14 +181,9 @@ TEST(ReadAheadInMemory, WorksWithoutDirectReads) {
 
 // Small parts of a file that are read together.
 
-class SmallReads : public testing::Test {
+class SmallReads : public ReadsTest {
  protected:
-  SmallReads() {
-    for (std::size_t i = 0; i < content.size(); ++i) {
-      content[i] = static_cast<std::byte>(i * 7 + i / 256);
-    }
-    PosixFile::create(path).write_all(content, 0);
-  }
+  SmallReads() : ReadsTest(3'000'001) {}
 
   /// What is given must be right; whether something is given is returned.
   bool is_given(WindowReader& reader, std::uint64_t offset, std::size_t size) const {
@@ -198,10 +194,6 @@ class SmallReads : public testing::Test {
     }
     return !bytes.empty();
   }
-
-  const test::TemporaryDirectory directory;
-  const std::filesystem::path path = directory / "file";
-  std::vector<std::byte> content = std::vector<std::byte>(3'000'001);
 };
 
 TEST_F(SmallReads, ComeFromAWindowFromTheSecondOn) {
@@ -255,20 +247,9 @@ TEST(DensePosition, IsThatOfBoxesInOnePiece) {
 
 constexpr std::size_t kLarge = std::size_t{3} << 20U;
 
-std::vector<std::byte> random_bytes(std::size_t size) {
-  std::mt19937 random(7);  // NOLINT: repeatable
-  std::vector<std::byte> bytes(size);
-  std::ranges::generate(bytes, [&] { return static_cast<std::byte>(random()); });
-  return bytes;
-}
-
-class DigestedReads : public testing::Test {
+class DigestedReads : public ReadsTest {
  protected:
-  DigestedReads() { PosixFile::create(path).write_all(content, 0); }
-
-  const test::TemporaryDirectory directory;
-  const std::filesystem::path path = directory / "file";
-  const std::vector<std::byte> content = random_bytes(2 * kLarge);
+  DigestedReads() : ReadsTest(2 * kLarge) {}
 };
 
 TEST_F(DigestedReads, BringWhatIsInTheFileAndItsChecksum) {
@@ -360,34 +341,27 @@ TEST_F(DigestedReads, LeaveASigbusElsewhereToTheHandlerOfTheProgram) {
   EXPECT_EQ(after.sa_handler, own.sa_handler) << "the handler of the program is back";
 }
 
+/// One of another mapping, and one that is sent.
 TEST_F(DigestedReads, ASigbusElsewhereEndsAProgramWithoutAHandler) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(
-      {
-        struct sigaction by_system = {};
-        by_system.sa_handler = SIG_DFL;
-        static_cast<void>(sigaction(SIGBUS, &by_system, nullptr));
-        const MappedPiece mapped(PosixFile::open_to_read(path), 0, kLarge);
-        const PosixFile file = PosixFile::open_to_write(path);
-        const auto other = core::Mapping::get(kLarge, PROT_READ, MAP_SHARED, file.descriptor(), 0);
-        file.set_size(0);
-        static_cast<void>(xxh3(other.bytes()));
-      },
-      testing::KilledBySignal(SIGBUS), "");
-}
-
-TEST_F(DigestedReads, ASigbusThatIsSentEndsAProgramWithoutAHandler) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(
-      {
-        struct sigaction by_system = {};
-        by_system.sa_handler = SIG_DFL;
-        static_cast<void>(sigaction(SIGBUS, &by_system, nullptr));
-        const MappedPiece mapped(PosixFile::open_to_read(path), 0, kLarge);
-        static_cast<void>(raise(SIGBUS));
-        static_cast<void>(xxh3(mapped.bytes()));
-      },
-      testing::KilledBySignal(SIGBUS), "");
+  for (const bool is_sent : {false, true}) {
+    EXPECT_EXIT(
+        {
+          struct sigaction by_system = {};
+          by_system.sa_handler = SIG_DFL;
+          static_cast<void>(sigaction(SIGBUS, &by_system, nullptr));
+          const MappedPiece mapped(PosixFile::open_to_read(path), 0, kLarge);
+          const PosixFile file = PosixFile::open_to_write(path);
+          const auto other = core::Mapping::get(kLarge, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+          if (is_sent) {
+            static_cast<void>(raise(SIGBUS));
+          } else {
+            file.set_size(0);
+          }
+          static_cast<void>(xxh3(is_sent ? mapped.bytes() : other.bytes()));
+        },
+        testing::KilledBySignal(SIGBUS), "");
+  }
 }
 
 TEST_F(DigestedReads, WorkWhereAllSignalsAreBlocked) {
@@ -405,14 +379,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-std::vector<std::byte> pattern(std::size_t size) {
-  std::vector<std::byte> bytes(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    bytes[i] = static_cast<std::byte>(i * 7);
-  }
-  return bytes;
-}
-
 class PosixFileTest : public testing::Test {
  protected:
   PosixFileTest() { std::ofstream(path).flush(); }
@@ -423,7 +389,7 @@ class PosixFileTest : public testing::Test {
 
 TEST_F(PosixFileTest, WritesAndReadsAtOffsets) {
   PosixFile file = PosixFile::open_to_write(path);
-  const auto content = pattern(100'000);
+  const auto content = random_bytes(100'000);
   file.write_all(content, 5000);
   EXPECT_EQ(file.size(), 105'000U);
   file.sync();
@@ -434,7 +400,7 @@ TEST_F(PosixFileTest, WritesAndReadsAtOffsets) {
 }
 
 TEST_F(PosixFileTest, ReadingPastTheEndIsCorruption) {
-  PosixFile::open_to_write(path).write_all(pattern(10), 0);
+  PosixFile::open_to_write(path).write_all(random_bytes(10), 0);
   std::vector<std::byte> read(11);
   EXPECT_THAT([&] { PosixFile::open_to_read(path).read_all(read, 0); },
               ThrowsMessage<CorruptError>(HasSubstr("ends at byte 10")));
@@ -442,12 +408,12 @@ TEST_F(PosixFileTest, ReadingPastTheEndIsCorruption) {
 
 TEST_F(PosixFileTest, AllocationSetsTheLengthAndKeepsTheContent) {
   const PosixFile file = PosixFile::open_to_write(path);
-  file.write_all(pattern(10), 0);
+  file.write_all(random_bytes(10), 0);
   file.allocate(1 << 20);
   EXPECT_EQ(file.size(), 1U << 20U);
   std::vector<std::byte> read(20);
   file.read_all(read, 0);
-  auto expected = pattern(10);
+  auto expected = random_bytes(10);
   expected.resize(20);
   EXPECT_EQ(read, expected);
 }
@@ -495,7 +461,7 @@ TEST_F(PosixFileTest, OnlyRegularFilesAreWritten) {
 TEST_F(PosixFileTest, AFailedWriteNamesTheFile) {
   const PosixFile file = PosixFile("/dev/full", core::Descriptor(::open("/dev/full", O_RDWR | O_CLOEXEC)));
   try {
-    file.write_all(pattern(10), 0);
+    file.write_all(random_bytes(10), 0);
     ADD_FAILURE() << "no error";
   } catch (const StorageError& error) {
     EXPECT_EQ(error.code(), ErrorCode::no_space);

@@ -16,7 +16,6 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 constexpr double kMinute = 60;
 constexpr double kHour = 3600;
@@ -88,13 +87,6 @@ std::vector<Json> work(double t, int first) {
           save_finished(t + 13, first + 10, 2, "periodic"),
           at(t + 18, "save_started", {{"run_calls", first + 15}}),
           save_finished(t + 22, first + 15, 4, "periodic")};
-}
-
-TEST(RunHistory, Empty) {
-  const RunHistory history = read_history({});
-  EXPECT_EQ(history.runs, 0);
-  EXPECT_EQ(history.steps, 0U);
-  EXPECT_THAT(history.saves_s, IsEmpty());
 }
 
 TEST(RunHistory, StepsContinueWhileASaveIsWrittenInTheBackground) {
@@ -174,17 +166,6 @@ TEST(RunHistory, StartThatNeverCameToAStepCountsForNothing) {
   const RunHistory history = read_history(events);
   EXPECT_EQ(history.runs, 1);
   EXPECT_EQ(history.failed, 0);
-}
-
-TEST(RunHistory, StrangeEventsDoNoHarm) {
-  const RunHistory history = read_history({at(1, "start"),
-                                           at(2, "ready", {{"run_calls", "three"}}),
-                                           {{"event", 7}},
-                                           {{"event", "save_finished"}, {"reason", 3}},
-                                           at(3, "unheard_of"),
-                                           at(4, "save_finished", {{"bytes", -1}})});
-  EXPECT_EQ(history.runs, 1);
-  EXPECT_EQ(history.state_bytes, 0U);
 }
 
 TEST(RunHistory, OfSeveralDirectories) {

@@ -15,12 +15,12 @@
 #include <iterator>
 #include <sstream>
 #include <string>
-#include <thread>
 
 #include "core/run_record.hpp"
 #include "supervisor/processes.hpp"
 #include "supervisor/supervised_run.hpp"
 #include "support/child.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::supervisor {
@@ -29,16 +29,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::Child;
 
-bool within_time(const std::function<bool()>& happened) {
-  const auto limit = std::chrono::steady_clock::now() + 30s;
-  while (!happened()) {  // asked once each time: what has happened may pass again
-    if (std::chrono::steady_clock::now() >= limit) {
-      return false;
-    }
-    std::this_thread::sleep_for(5ms);
-  }
-  return true;
-}
+bool within_time(const std::function<bool()>& happened) { return test::wait_until(happened, 30s); }
 
 void become_sleep(const char* variable, const char* rank) {
   ::setenv(core::kRunDirectoryVariable, variable, 1);

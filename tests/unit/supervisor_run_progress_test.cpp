@@ -150,27 +150,69 @@ TEST(RunProgress, ForeignEventsAndTypesDoNoHarm) {
   EXPECT_TRUE(progress.directories().empty());
 }
 
-TEST(Verdict, FinishedWhenTheHandlerWasClosedAndTheCodeIsZero) {
-  const Verdict verdict = judge(progress_of({kStartEvent, kReady, kFinished}), 0);
-  EXPECT_EQ(verdict.end, End::finished);
-  EXPECT_EQ(verdict.exit_code, 0);
+const Json kWentOn{{"event", "went_on"}};
+
+/// What a start told, how its command ended, and what that means.
+struct Judgement {
+  std::vector<Json> events;
+  int code = 0;
+  End end = End::finished;
+  int exit_code = 0;
+  const char* reason = "";  ///< a part of it
+};
+
+TEST(Verdict, FollowsFromTheRecordAndTheCode) {
+  const std::vector<Judgement> judgements{
+      {{kStartEvent, kReady, kFinished}, 0, End::finished, 0},
+      // `mpirun ... | tee log` returns 0 whatever became of the ranks.
+      {{kStartEvent, kReady, kSaved20}, 0, End::failed, 1, "never closed"},
+      // Programs without a handler are believed.
+      {{}, 0, End::finished, 0, "opened no checkpoint directory"},
+      {{kStartEvent}, 0, End::finished, 0, "made no handler"},
+      // Whatever the launcher says.
+      {{kStartEvent, kReady, kNotice, kSaved20, kExit}, 0, End::saved, 43},
+      {{kStartEvent, kReady, kNotice, kSaved20, kExit}, 1, End::saved, 43},
+      {{kStartEvent, kReady, kNotice, kSaved20, kExit}, 195, End::saved, 43},
+      {{kStartEvent, kReady, kNotice, kSaved20, kExit, kWentOn}, 139, End::failed, 139},
+      // A failure never looks like success or like a save.
+      {{kStartEvent, kReady, kError}, 0, End::failed, 1, "rank 1 failed"},
+      {{kStartEvent, kReady, kError}, 3, End::failed, 3, "rank 1 failed"},
+      {{kStartEvent, kReady}, 43, End::failed, 1},
+      {{}, 42, End::failed, 1},
+      {{kStartEvent, kReady}, 7, End::failed, 7},
+      {{kStartEvent, kReady}, 137, End::failed, 137, "signal SIGKILL (137)"},
+      // Launchers have been seen to return 0 for ranks that crashed in the middle of something.
+      {{kStartEvent, kReading}, 0, End::failed, 1},
+      {{kStartEvent, kReady, kNotice}, 0, End::failed, 1},
+      {{kStartEvent, kReady, kNotice, kSaved20}, 0, End::failed, 1},
+      // Finished although there was a notice.
+      {{kStartEvent, kReady, kNotice, kSaved20, kFinished}, 0, End::finished, 0},
+      {{kStartEvent, kReady, kNotice, kSaved20, kExit, kWentOn, kFinished}, 0, End::finished, 0},
+      // Steps that are done are not the end of the program.
+      {{kStartEvent, kReady, kSaved20, kFinished}, 7, End::failed, 7, "all steps are done"},
+      {{kStartEvent, kReady, kSaved20, kFinished}, 42, End::failed, 42, "all steps are done"},
+  };
+  for (const Judgement& wanted : judgements) {
+    RunProgress progress;
+    for (const Json& event : wanted.events) {
+      take(progress, "n1.7.jsonl", event);
+    }
+    const Verdict verdict = judge(progress, wanted.code);
+    const std::string what = Json(wanted.events).dump() + " and code " + std::to_string(wanted.code);
+    EXPECT_EQ(verdict.end, wanted.end) << what;
+    EXPECT_EQ(verdict.exit_code, wanted.exit_code) << what;
+    EXPECT_THAT(verdict.reason, HasSubstr(wanted.reason)) << what;
+    EXPECT_FALSE(verdict.hopeless) << what;
+    EXPECT_EQ(verdict.progressed, progress.progressed()) << what;
+  }
 }
 
-/// `mpirun ... | tee log` returns 0 whatever became of the ranks.
-TEST(Verdict, NotFinishedWhenTheHandlerWasNeverClosed) {
-  const Verdict verdict = judge(progress_of({kStartEvent, kReady, kSaved20}), 0);
-  EXPECT_EQ(verdict.end, End::failed);
-  EXPECT_EQ(verdict.exit_code, 1);
-  EXPECT_TRUE(verdict.progressed);
-  EXPECT_FALSE(verdict.hopeless);
-  EXPECT_THAT(verdict.reason, ::testing::HasSubstr("never closed"));
-}
-
-TEST(Verdict, ProgramsWithoutAHandlerAreBelieved) {
-  EXPECT_EQ(judge(progress_of({}), 0).end, End::finished);
-  EXPECT_THAT(judge(progress_of({}), 0).reason, ::testing::HasSubstr("opened no checkpoint directory"));
-  EXPECT_EQ(judge(progress_of({kStartEvent}), 0).end, End::finished);
-  EXPECT_THAT(judge(progress_of({kStartEvent}), 0).reason, ::testing::HasSubstr("made no handler"));
+TEST(Verdict, WithoutRanksThePlatformTellsTheRestartCode) {
+  EXPECT_EQ(progress_of({}).restart_code(), 42);
+  ::setenv("REPRIEVE_PLATFORM", "sge", 1);
+  EXPECT_EQ(progress_of({}).restart_code(), 99) << "no rank was there to report it";
+  EXPECT_EQ(progress_of({kReady}).restart_code(), 43);
+  ::unsetenv("REPRIEVE_PLATFORM");
 }
 
 /// A script that tries again until it succeeds.
@@ -192,74 +234,21 @@ TEST(Verdict, WhatAnotherProgramHasMadeGoodCountsNoMore) {
   EXPECT_EQ(judge(progress, 0).end, End::failed);  // another directory
 }
 
-TEST(Verdict, SavedWhateverTheLauncherSays) {
-  for (const int launcher_code : {0, 1, 43, 137, 195}) {
-    const Verdict verdict = judge(progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit}), launcher_code);
-    EXPECT_EQ(verdict.end, End::saved) << launcher_code;
-    EXPECT_EQ(verdict.exit_code, 43) << launcher_code;
-    EXPECT_TRUE(verdict.progressed);
-  }
-}
-
-TEST(Verdict, NotSavedWhenTheProgramWentOnAndCrashed) {
-  const Verdict verdict =
-      judge(progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit, {{"event", "went_on"}}}), 139);
-  EXPECT_EQ(verdict.end, End::failed);
-  EXPECT_EQ(verdict.exit_code, 139);
-}
-
 TEST(Verdict, NotSavedWhenOneOfTwoChiefsDid) {
   RunProgress progress = progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit});
   take(progress, "n1.8.jsonl", kStartEvent);
   take(progress, "n1.8.jsonl", kReady);
   EXPECT_EQ(judge(progress, 137).end, End::failed);
+  EXPECT_EQ(judge(progress, 0).end, End::failed);
   take(progress, "n1.8.jsonl", kFinished);
   EXPECT_EQ(judge(progress, 43).end, End::saved);
 }
 
-TEST(Verdict, FailureNeverLooksLikeSuccessOrLikeASave) {
-  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kError}), 0).exit_code, 1);
-  EXPECT_EQ(judge(progress_of({kStartEvent, kReady}), 43).exit_code, 1);
-  EXPECT_EQ(judge(progress_of({}), 42).exit_code, 1);
-  EXPECT_EQ(progress_of({}).restart_code(), 42);
-  ::setenv("REPRIEVE_PLATFORM", "sge", 1);
-  EXPECT_EQ(progress_of({}).restart_code(), 99) << "no rank was there to report it";
-  EXPECT_EQ(progress_of({kReady}).restart_code(), 43);
-  ::unsetenv("REPRIEVE_PLATFORM");
-  EXPECT_EQ(judge(progress_of({kStartEvent, kReady}), 7).exit_code, 7);
-  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kFinished}), 7).exit_code, 7);
-}
-
-TEST(Verdict, NotFinishedWhenTheRecordEndsInTheMiddleOfSomething) {
-  // Launchers have been seen to return 0 for ranks that crashed.
-  EXPECT_EQ(judge(progress_of({kStartEvent, kReading}), 0).died_restoring, std::filesystem::path("/data/c/ckpt-10.h5"));
-  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kNotice}), 0).exit_code, 1);
-  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kNotice, kSaved20}), 0).exit_code, 1);
-  RunProgress progress = progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit});
-  take(progress, "n1.8.jsonl", kStartEvent);
-  take(progress, "n1.8.jsonl", kReady);
-  EXPECT_EQ(judge(progress, 0).end, End::failed);
-}
-
-TEST(Verdict, FinishedAlthoughThereWasANotice) {
-  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kNotice, kSaved20, kFinished}), 0).end, End::finished);
-  const Json went_on{{"event", "went_on"}};
-  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit, went_on, kFinished}), 0).end,
-            End::finished);
-}
-
-TEST(Verdict, StepsThatAreDoneAreNotTheEndOfTheProgram) {
+TEST(Verdict, ARunThatWasFinishedBeforeMustEndWithZeroToo) {
   const Json finished_before{{"event", "already_finished"}, {"run_calls", 100}};
-  for (const RunProgress& progress :
-       {progress_of({kStartEvent, kReady, kSaved20, kFinished}),
-        progress_of({kStartEvent, kReading, kRestored, finished_before, kReady, kFinished})}) {
-    EXPECT_EQ(judge(progress, 0).end, End::finished);
-    for (const int code : {1, 3, 42, 137}) {
-      const Verdict verdict = judge(progress, code);
-      EXPECT_EQ(verdict.end, End::failed) << code;
-      EXPECT_THAT(verdict.reason, HasSubstr("all steps are done")) << code;
-    }
-  }
+  const auto progress = progress_of({kStartEvent, kReading, kRestored, finished_before, kReady, kFinished});
+  EXPECT_EQ(judge(progress, 0).end, End::finished);
+  EXPECT_THAT(judge(progress, 3).reason, HasSubstr("all steps are done"));
 }
 
 TEST(RunProgress, ProgressIsFurtherStepsOrAnotherNumber) {
@@ -269,14 +258,6 @@ TEST(RunProgress, ProgressIsFurtherStepsOrAnotherNumber) {
   EXPECT_FALSE(progress_of({kStartEvent, kRestored, kReady, saved(10, 10)}).progressed()) << "the same step once more";
   EXPECT_TRUE(progress_of({kStartEvent, kRestored, kReady, saved(10, 11)}).progressed());
   EXPECT_TRUE(progress_of({kStartEvent, kRestored, kReady, saved(3, 11)}).progressed()) << "numbers need not grow";
-}
-
-TEST(Verdict, GivesTheErrorOfTheRun) {
-  const Verdict verdict = judge(progress_of({kStartEvent, kReady, kError}), 3);
-  EXPECT_EQ(verdict.exit_code, 3);
-  EXPECT_EQ(verdict.reason, "rank 1 failed");
-  EXPECT_FALSE(verdict.hopeless);
-  EXPECT_THAT(judge(progress_of({kStartEvent, kReady}), 137).reason, HasSubstr("signal SIGKILL (137)"));
 }
 
 TEST(Verdict, WhoDiesReadingACheckpointNamesIt) {

@@ -24,20 +24,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+using test::lookup_in;
 using Variables = std::map<std::string, std::string>;
 
-EnvironmentLookup lookup(const Variables& variables) { return test::lookup_in(variables); }
-
-EnvironmentLookup lookup(const test::Environment& environment) {
-  Variables variables;
-  for (const auto& [name, value] : environment) {
-    variables[name] = value.value_or("");
-  }
-  return lookup(variables);
-}
-
 Platform named_by(const Variables& variables) {
-  return platform_in_environment(lookup(variables)).value_or(PlatformInfo{}).platform;
+  return platform_in_environment(lookup_in(variables)).value_or(PlatformInfo{}).platform;
 }
 
 TEST(Platform, NamesAreReadBack) {
@@ -51,7 +42,7 @@ TEST(Platform, NamesAreReadBack) {
 }
 
 TEST(Platform, EachHasASignInTheEnvironmentAndTheOverrideWins) {
-  EXPECT_EQ(platform_in_environment(lookup(Variables{})).has_value(), false);
+  EXPECT_EQ(platform_in_environment(lookup_in({})).has_value(), false);
   EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}}), Platform::slurm);
   EXPECT_EQ(named_by({{"PBS_JOBID", "7.server"}}), Platform::pbs);
   EXPECT_EQ(named_by({{"LSB_JOBID", "7"}}), Platform::lsf);
@@ -71,24 +62,23 @@ TEST(Platform, AnOverrideThatDoesNotExistIsAnError) {
                 named_by({{"REPRIEVE_PLATFORM", "borg"}});
               }),
               HasSubstr("REPRIEVE_PLATFORM: found \"borg\"; allowed: one of gce, aws, azure, slurm"));
-  EXPECT_THROW(find_device(lookup(Variables{{"REPRIEVE_DEVICE", "tpu"}}), "/nowhere"), ConfigError);
+  EXPECT_THROW(find_device(lookup_in({{"REPRIEVE_DEVICE", "tpu"}}), "/nowhere"), ConfigError);
 }
 
 TEST(Platform, ADeviceFileMeansAGpu) {
   const test::TemporaryDirectory root;
-  EXPECT_EQ(find_device(lookup(Variables{}), root.path()), Device::cpu);
+  EXPECT_EQ(find_device(lookup_in({}), root.path()), Device::cpu);
   std::filesystem::create_directories(root / "dev/dri");
   std::ofstream(root / "dev/dri/renderD128");
-  EXPECT_EQ(find_device(lookup(Variables{}), root.path()), Device::cpu) << "a desktop's screen is no accelerator";
+  EXPECT_EQ(find_device(lookup_in({}), root.path()), Device::cpu) << "a desktop's screen is no accelerator";
   std::ofstream(root / "dev/nvidia0");
-  EXPECT_EQ(find_device(lookup(Variables{}), root.path()), Device::gpu);
-  EXPECT_EQ(find_device(lookup(Variables{{"REPRIEVE_DEVICE", "cpu"}}), root.path()), Device::cpu);
+  EXPECT_EQ(find_device(lookup_in({}), root.path()), Device::gpu);
+  EXPECT_EQ(find_device(lookup_in({{"REPRIEVE_DEVICE", "cpu"}}), root.path()), Device::cpu);
 }
 
 TEST(Platform, FirmwareLeavesTheServersThatItNames) {
-  EXPECT_THAT(servers_to_probe(lookup(Variables{}), {{"sys_vendor", "Dell Inc."}, {"product_name", "R640"}}),
-              IsEmpty());
-  const auto of = [](const Firmware& firmware) { return servers_to_probe(lookup(Variables{}), firmware); };
+  EXPECT_THAT(servers_to_probe(lookup_in({}), {{"sys_vendor", "Dell Inc."}, {"product_name", "R640"}}), IsEmpty());
+  const auto of = [](const Firmware& firmware) { return servers_to_probe(lookup_in({}), firmware); };
   EXPECT_THAT(of({{"sys_vendor", "Google"}, {"product_name", "Google Compute Engine"}}),
               ElementsAre(MetadataServer::gce));
   EXPECT_THAT(of({{"sys_vendor", "Amazon EC2"}, {"product_name", "c5.large"}}), ElementsAre(MetadataServer::aws));
@@ -99,9 +89,9 @@ TEST(Platform, FirmwareLeavesTheServersThatItNames) {
 }
 
 TEST(Platform, WithoutFirmwareAllServersMayBeThere) {
-  EXPECT_THAT(servers_to_probe(lookup(Variables{}), {}),
+  EXPECT_THAT(servers_to_probe(lookup_in({}), {}),
               ElementsAre(MetadataServer::gce, MetadataServer::aws, MetadataServer::azure));
-  EXPECT_THAT(servers_to_probe(lookup(Variables{{"AWS_EC2_METADATA_DISABLED", "true"}}), {}),
+  EXPECT_THAT(servers_to_probe(lookup_in({{"AWS_EC2_METADATA_DISABLED", "true"}}), {}),
               ElementsAre(MetadataServer::gce, MetadataServer::azure));
 }
 
@@ -114,12 +104,12 @@ TEST(Platform, FirmwareIsRead) {
 }
 
 TEST(Platform, EndpointsFollowTheEnvironment) {
-  const auto none = lookup(Variables{});
+  const auto none = lookup_in({});
   EXPECT_EQ(metadata_endpoint(MetadataServer::gce, none), "http://169.254.169.254");
-  EXPECT_EQ(metadata_endpoint(MetadataServer::gce, lookup(Variables{{"GCE_METADATA_IP", "127.0.0.1:81"}})),
+  EXPECT_EQ(metadata_endpoint(MetadataServer::gce, lookup_in({{"GCE_METADATA_IP", "127.0.0.1:81"}})),
             "http://127.0.0.1:81");
   EXPECT_EQ(metadata_endpoint(MetadataServer::aws,
-                              lookup(Variables{{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://localhost:1338/"}})),
+                              lookup_in({{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://localhost:1338/"}})),
             "http://localhost:1338");
 }
 
@@ -133,7 +123,7 @@ class FoundPlatform : public ::testing::Test {
   [[nodiscard]] PlatformInfo find(const std::string& cloud) const {
     test::Environment environment = server_.environment(cloud);
     environment.erase("REPRIEVE_PLATFORM");
-    return find_platform(lookup(environment), root_.path(), 20s);
+    return find_platform(test::lookup_of(environment), root_.path(), 20s);
   }
   test::TemporaryDirectory root_;
   MetadataServerDouble server_;
@@ -157,8 +147,7 @@ TEST_F(FoundPlatform, IsOtherIfAPortalAnswers) {
   test::HttpServer portal([](const auto&) { return ServedReply{200, "<html>Please log in</html>"}; });
   for (const char* variable :
        {"GCE_METADATA_IP", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "AZURE_METADATA_SERVICE_ENDPOINT"}) {
-    EXPECT_EQ(find_platform(lookup(Variables{{variable, portal.address()}}), root_.path(), 20s).platform,
-              Platform::other);
+    EXPECT_EQ(find_platform(lookup_in({{variable, portal.address()}}), root_.path(), 20s).platform, Platform::other);
   }
 }
 
@@ -173,10 +162,10 @@ TEST_F(FoundPlatform, IsAskedForOnce) {
 TEST_F(FoundPlatform, IsNotAskedForIfTheEnvironmentNamesIt) {
   test::Environment environment = server_.environment("gce");
   environment["REPRIEVE_PLATFORM"] = "other";
-  EXPECT_EQ(find_platform(lookup(environment), root_.path(), 20s).platform, Platform::other);
+  EXPECT_EQ(find_platform(test::lookup_of(environment), root_.path(), 20s).platform, Platform::other);
   environment.erase("REPRIEVE_PLATFORM");
   environment["SLURM_JOB_ID"] = "7";
-  EXPECT_EQ(find_platform(lookup(environment), root_.path(), 20s).platform, Platform::slurm);
+  EXPECT_EQ(find_platform(test::lookup_of(environment), root_.path(), 20s).platform, Platform::slurm);
   EXPECT_TRUE(server_.http().requests().empty());
 }
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <thread>
 
+#include "support/child.hpp"
 #include "support/process.hpp"
 #include "termination/notice_sources.hpp"
 #include "termination/platform.hpp"
@@ -54,55 +55,50 @@ int status_of(pid_t child) {
   return status;
 }
 
-void expect_in_child(const std::function<bool()>& work) {
-  const int status = status_of(fork_to(work));
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-}
-
 bool is_pending(int signal) { return any_signal_pending({signal}); }
 
 TEST(SignalHandler, StaysBesideAHandlerThatIsInstalledLater) {
-  expect_in_child([] {
+  EXPECT_TRUE(test::in_child([] {
     install_signal_handler({SIGTERM});
     ::signal(SIGTERM, count);
     keep_signal_handler({SIGTERM});
     ::raise(SIGTERM);
     return is_pending(SIGTERM) && calls == 1;
-  });
+  }));
 }
 
 TEST(SignalHandler, HearsWhatALaterOnePassesOn) {
-  expect_in_child([] {
+  EXPECT_TRUE(test::in_child([] {
     install_signal_handler({SIGTERM});
     install_later(SIGTERM);
     ::raise(SIGTERM);
     return is_pending(SIGTERM) && pending_signal({SIGTERM})->sender == 0 && calls == 1;
-  });
+  }));
 }
 
 TEST(SignalHandler, IsInstalledAgainByTheNextWhoWatches) {
-  expect_in_child([] {
+  EXPECT_TRUE(test::in_child([] {
     install_signal_handler({SIGTERM});
     ::signal(SIGTERM, SIG_DFL);
     install_signal_handler({SIGTERM});
     ::raise(SIGTERM);
     return is_pending(SIGTERM);
-  });
+  }));
 }
 
 TEST(SignalHandler, AndALaterOneThatCallsItDoNotCallEachOtherForEver) {
-  expect_in_child([] {
+  EXPECT_TRUE(test::in_child([] {
     install_signal_handler({SIGTERM});
     install_later(SIGTERM);
     keep_signal_handler({SIGTERM});
     ::raise(SIGTERM);
     ::raise(SIGTERM);
     return is_pending(SIGTERM) && calls == 2;
-  });
+  }));
 }
 
 TEST(SignalHandler, LeavesWhatTheProgramWantsForItself) {
-  expect_in_child([] {
+  EXPECT_TRUE(test::in_child([] {
     install_signal_handler({SIGTERM, SIGUSR2});
     ::signal(SIGUSR2, count);
     ::signal(SIGTERM, SIG_IGN);
@@ -110,11 +106,11 @@ TEST(SignalHandler, LeavesWhatTheProgramWantsForItself) {
     ::raise(SIGUSR2);
     ::raise(SIGTERM);
     return !is_pending(SIGUSR2) && !is_pending(SIGTERM) && calls == 1;
-  });
+  }));
 }
 
 TEST(SignalHandler, ComesBackWhereTheDefaultActionWasSet) {
-  expect_in_child([] {
+  EXPECT_TRUE(test::in_child([] {
     install_signal_handler({SIGTERM, SIGUSR2});
     ::signal(SIGTERM, SIG_DFL);
     ::signal(SIGUSR2, SIG_DFL);
@@ -122,21 +118,21 @@ TEST(SignalHandler, ComesBackWhereTheDefaultActionWasSet) {
     ::raise(SIGTERM);
     ::raise(SIGUSR2);
     return is_pending(SIGTERM) && is_pending(SIGUSR2);
-  });
+  }));
 }
 
 TEST(SignalHandler, GivesBackNothingThatIsNotItsOwn) {
-  expect_in_child([] {
+  EXPECT_TRUE(test::in_child([] {
     install_signal_handler({SIGTERM, SIGUSR1});
     ::signal(SIGTERM, count);
     uninstall_signal_handler();
     ::raise(SIGTERM);
     return calls == 1 && !is_taken(SIGUSR1);
-  });
+  }));
 }
 
 TEST(SignalHandler, HearsWhatTheProgramHasBlocked) {
-  expect_in_child([] {
+  EXPECT_TRUE(test::in_child([] {
     sigset_t all;
     sigfillset(&all);
     ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -145,18 +141,18 @@ TEST(SignalHandler, HearsWhatTheProgramHasBlocked) {
     const NoticeSources sources(settings);
     ::kill(::getpid(), SIGTERM);
     return test::wait_until([&] { return sources.any(); }, 60s);
-  });
+  }));
 }
 
 TEST(SignalHandler, OfAWarningIsForProgramsWithoutOneOfTheirOwn) {
-  expect_in_child([] {
+  EXPECT_TRUE(test::in_child([] {
     const auto all = free_signals_of(Platform::slurm);
     ::signal(SIGUSR2, count);
     ::signal(SIGINT, SIG_IGN);
     ::signal(SIGTERM, count);
     return all == std::vector{SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGINT} &&
            free_signals_of(Platform::slurm) == std::vector{SIGTERM, SIGUSR1, SIGXCPU};
-  });
+  }));
 }
 
 /// A rank with a forked worker, which both wait for their end.

@@ -34,11 +34,7 @@ constexpr auto kHang = 60s;
 class MetadataSource : public ::testing::Test {
  protected:
   [[nodiscard]] std::unique_ptr<PolledSource> source(const std::string& cloud, MetadataServer server) const {
-    const auto environment = server_.environment(cloud);
-    return make_metadata_source(server, [environment](const std::string& name) {
-      const auto found = environment.find(name);
-      return found == environment.end() ? std::nullopt : found->second;
-    });
+    return make_metadata_source(server, test::lookup_of(server_.environment(cloud)));
   }
   MetadataServerDouble server_;
   std::stop_token never_;
@@ -155,9 +151,9 @@ class Script : public PolledSource {
     int asked = 0;
     int saved = 0;
   };
-  Script(State& state, bool keeps_asking) : state_(state), keeps_asking_(keeps_asking) {}
+  explicit Script(State& state) : state_(state) {}
   [[nodiscard]] std::string name() const override { return "script"; }
-  [[nodiscard]] bool keeps_asking() const override { return keeps_asking_; }
+  [[nodiscard]] bool keeps_asking() const override { return true; }
   std::optional<Finding> ask(const std::stop_token& /*stop*/) override {
     const std::lock_guard lock(state_.mutex);
     ++state_.asked;
@@ -170,7 +166,6 @@ class Script : public PolledSource {
 
  private:
   State& state_;
-  bool keeps_asking_;
 };
 
 class PolledScript : public ::testing::Test {
@@ -192,14 +187,17 @@ class PolledScript : public ::testing::Test {
     const int before = asked();
     ASSERT_TRUE(wait_until([&] { return asked() >= before + 2; }, kHang));
   }
+  void wait_for_notice() {
+    ASSERT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  }
   Script::State state_;
+  Poller poller{std::make_unique<Script>(state_), 1ms};
 };
 
 TEST_F(PolledScript, ANoticeIsKeptUntilItIsAcknowledged) {
-  Poller poller(std::make_unique<Script>(state_, true), 1ms);
   EXPECT_FALSE(poller.notice());
   find(Finding{"1", "first"});
-  ASSERT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  wait_for_notice();
   EXPECT_EQ(poller.notice()->source, "script");
   find(std::nullopt);
   wait_for_two_questions();
@@ -207,14 +205,13 @@ TEST_F(PolledScript, ANoticeIsKeptUntilItIsAcknowledged) {
 }
 
 TEST_F(PolledScript, TheSameAnnouncementCountsOnce) {
-  Poller poller(std::make_unique<Script>(state_, true), 1ms);
   find(Finding{"1", "first"});
-  ASSERT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  wait_for_notice();
   poller.acknowledge();
   wait_for_two_questions();
   EXPECT_FALSE(poller.notice()) << "it is still announced, but was acted on";
   find(Finding{"2", "second"});
-  ASSERT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  wait_for_notice();
   poller.acknowledge();
   find(std::nullopt);
   wait_for_two_questions();
@@ -223,9 +220,8 @@ TEST_F(PolledScript, TheSameAnnouncementCountsOnce) {
 }
 
 TEST_F(PolledScript, AnEarlierDeadlineReplacesTheFirst) {
-  Poller poller(std::make_unique<Script>(state_, true), 1ms);
   find(Finding{"1", "maintenance", 1h});
-  ASSERT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  wait_for_notice();
   const auto first = *poller.notice();
   find(Finding{"2", "preempted", 30s});
   ASSERT_TRUE(wait_until([&] { return *poller.notice()->deadline < *first.deadline - 30min; }, kHang));
@@ -236,7 +232,6 @@ TEST_F(PolledScript, AnEarlierDeadlineReplacesTheFirst) {
 }
 
 TEST_F(PolledScript, AHintIsNoNotice) {
-  Poller poller(std::make_unique<Script>(state_, true), 1ms);
   find(Finding{"1", "maybe", {}, true});
   std::optional<std::string> hint;
   ASSERT_TRUE(wait_until([&] { return (hint = poller.take_hint()).has_value(); }, kHang));
@@ -248,15 +243,12 @@ TEST_F(PolledScript, AHintIsNoNotice) {
 
 TEST_F(PolledScript, AFailureIsToldOnceAndItContinues) {
   ::testing::internal::CaptureStderr();
-  {
-    fail(true);
-    Poller poller(std::make_unique<Script>(state_, true), 1ms);
-    wait_for_two_questions();
-    wait_for_two_questions();
-    fail(false);
-    find(Finding{"1", "first"});
-    EXPECT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
-  }
+  fail(true);
+  wait_for_two_questions();
+  wait_for_two_questions();
+  fail(false);
+  find(Finding{"1", "first"});
+  wait_for_notice();
   const std::string log = ::testing::internal::GetCapturedStderr();
   const auto first = log.find("script: it failed, and is asked again: no answer");
   ASSERT_NE(first, std::string::npos) << log;
@@ -264,11 +256,10 @@ TEST_F(PolledScript, AFailureIsToldOnceAndItContinues) {
 }
 
 TEST_F(PolledScript, OnlyASourceThatGaveNoticeHearsOfTheSave) {
-  Poller poller(std::make_unique<Script>(state_, true), 1ms);
   poller.saved();
   EXPECT_EQ(state_.saved, 0);
   find(Finding{"1", "first"});
-  ASSERT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  wait_for_notice();
   poller.saved();
   EXPECT_EQ(state_.saved, 1);
 }

@@ -169,12 +169,6 @@ TEST(RunStatus, ANoticeIsToldUntilTheRunContinues) {
   EXPECT_EQ(on.message, "");
 }
 
-TEST(EventTime, ThereAndBack) {
-  EXPECT_EQ(core::time_of_event(core::event_time(kNoon + 61s)), kNoon + 61s);
-  EXPECT_FALSE(core::time_of_event("yesterday").has_value());
-  EXPECT_FALSE(core::time_of_event("").has_value());
-}
-
 // The user's jobs as Slurm lists them.
 
 TEST(SlurmQueue, ListsJobsAndTasksOfArrays) {

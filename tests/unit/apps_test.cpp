@@ -7,21 +7,19 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <numeric>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "bench/measure.hpp"
 #include "common/ranks.hpp"
+#include "heat/grid.hpp"
+#include "heat/simulation.hpp"
 #include "reprieve/error.hpp"
-#include "reprieve/serializer.hpp"
 #include "support/error_text.hpp"
 #include "support/process.hpp"
-#include "support/saved_pieces.hpp"
 #include "support/temporary_directory.hpp"
 #include "trainer/dataset.hpp"
 #include "trainer/model.hpp"
@@ -57,17 +55,6 @@ TEST(Digits, AreThere) {
   for (std::uint8_t digit = 0; digit < kClasses; ++digit) {
     EXPECT_GT(std::count(digits.held_out.labels.begin(), digits.held_out.labels.end(), digit), 20);
   }
-}
-
-TEST(Digits, EveryFifthIsHeldOut) {
-  std::string text;
-  for (unsigned i = 0; i < 10; ++i) {
-    text += image(16, i);
-  }
-  const Dataset dataset = parse_digits(text, "test");
-  EXPECT_EQ(dataset.held_out.labels, (std::vector<std::uint8_t>{0, 5}));
-  EXPECT_EQ(dataset.training.labels, (std::vector<std::uint8_t>{1, 2, 3, 4, 6, 7, 8, 9}));
-  EXPECT_EQ(dataset.training.inputs.front(), 1.0);
 }
 
 TEST(Digits, LineEndingsOfOtherSystemsAndAMissingLastOneAreFine) {
@@ -149,19 +136,6 @@ TEST(Sampler, UsesEverySampleOncePerPassAndLeavesTheRemainderOut) {
   }
 }
 
-TEST(Sampler, ShufflesAnewInEveryPass) {
-  Sampler sampler(50, 1);
-  const auto first = copy(sampler.next(50));
-  const auto second = copy(sampler.next(50));
-  EXPECT_NE(first, second);
-  EXPECT_TRUE(std::is_permutation(first.begin(), first.end(), second.begin(), second.end()));
-}
-
-TEST(Sampler, DependsOnItsSeedAlone) {
-  EXPECT_EQ(copy(Sampler(50, 3).next(50)), copy(Sampler(50, 3).next(50)));
-  EXPECT_NE(copy(Sampler(50, 3).next(50)), copy(Sampler(50, 4).next(50)));
-}
-
 TEST(Sampler, ContinuesFromACopyOfItsState) {
   Sampler original(20, 1);
   for (int i = 0; i < 7; ++i) {
@@ -215,36 +189,6 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Gradient,
                          testing::Values(std::vector<std::size_t>{4, 3}, std::vector<std::size_t>{4, 6, 3},
                                          std::vector<std::size_t>{3, 5, 4, 2}));
 
-TEST(Model, LaysItsLayersOutWithoutGapsOrOverlap) {
-  const Model model({4, 6, 3});
-  EXPECT_EQ(model.parameter_count(), 4U * 6 + 6 + 6 * 3 + 3);
-  ASSERT_EQ(model.layers().size(), 2U);
-  EXPECT_EQ(model.layers()[0].weights, 0U);
-  EXPECT_EQ(model.layers()[0].biases, 24U);
-  EXPECT_EQ(model.layers()[1].weights, 30U);
-  EXPECT_EQ(model.layers()[1].biases, 48U);
-}
-
-TEST(Model, GradientOfABatchIsTheSumOverItsParts) {
-  const Model model({4, 6, 3});
-  std::mt19937_64 engine(1);
-  const std::vector<double> parameters = model.initial_parameters(engine);
-  const Samples whole = random_samples(6, 4, 3, 2);
-  const Samples first{{whole.inputs.begin(), whole.inputs.begin() + 8},
-                      {whole.labels.begin(), whole.labels.begin() + 2}};
-  const Samples rest{{whole.inputs.begin() + 8, whole.inputs.end()}, {whole.labels.begin() + 2, whole.labels.end()}};
-  std::vector<double> expected(model.parameter_count());
-  std::vector<double> summed(model.parameter_count());
-  const Score score = model.add_gradient(parameters, whole, expected);
-  const Score first_score = model.add_gradient(parameters, first, summed);
-  const Score rest_score = model.add_gradient(parameters, rest, summed);
-  for (std::size_t i = 0; i < summed.size(); ++i) {
-    ASSERT_NEAR(summed[i], expected[i], 1e-12);
-  }
-  EXPECT_NEAR(first_score.loss + rest_score.loss, score.loss, 1e-12);
-  EXPECT_EQ(first_score.samples + rest_score.samples, score.samples);
-}
-
 TEST(Model, NoSamplesGiveNothing) {
   const Model model({4, 3});
   std::vector<double> gradient(model.parameter_count());
@@ -252,13 +196,6 @@ TEST(Model, NoSamplesGiveNothing) {
   EXPECT_EQ(score.samples, 0);
   EXPECT_EQ(score.loss, 0);
   EXPECT_EQ(gradient, std::vector<double>(model.parameter_count()));
-}
-
-TEST(Model, AnUntrainedNetworkOfZerosGuesses) {
-  const Model model({4, 10});
-  const Samples samples = random_samples(20, 4, 10, 3);
-  const Score score = model.evaluate(std::vector<double>(model.parameter_count()), samples);
-  EXPECT_NEAR(score.loss / score.samples, std::log(10.0), 1e-12);
 }
 
 TEST(Model, HugeWeightsGiveFiniteLosses) {
@@ -270,38 +207,7 @@ TEST(Model, HugeWeightsGiveFiniteLosses) {
   EXPECT_EQ(score.correct, 1);
 }
 
-TEST(Model, InitialWeightsHaveTheVarianceOfHeAndBiasesAreZero) {
-  const Model model({100, 200, 2});
-  std::mt19937_64 engine(4);
-  const std::vector<double> parameters = model.initial_parameters(engine);
-  const double squares = std::inner_product(parameters.begin(), parameters.begin() + 20'000, parameters.begin(), 0.0);
-  EXPECT_NEAR(squares / 20'000, 2.0 / 100, 0.002);
-  EXPECT_EQ(parameters[model.layers()[0].biases], 0);
-  EXPECT_EQ(parameters.back(), 0);
-}
-
 // The trainer's update rules, by hand and in slices.
-
-TEST(Sgd, MovesByTheVelocity) {
-  Optimizer optimizer(OptimizerKind::sgd, 0.5, 1);
-  std::vector<double> parameter{1};
-  optimizer.update(parameter, std::vector<double>{2}, 1);
-  EXPECT_DOUBLE_EQ(parameter[0], 1 - 0.5 * 2);
-  optimizer.update(parameter, std::vector<double>{0}, 2);
-  EXPECT_DOUBLE_EQ(parameter[0], 0 - 0.5 * 0.9 * 2);
-}
-
-TEST(Adam, FirstStepsAreAsLongAsTheLearningRate) {
-  Optimizer optimizer(OptimizerKind::adam, 0.01, 2);
-  std::vector<double> parameters{0, 0};
-  const std::vector<double> gradient{1e-3, -5};
-  optimizer.update(parameters, gradient, 1);
-  EXPECT_NEAR(parameters[0], -0.01, 1e-6);
-  EXPECT_NEAR(parameters[1], 0.01, 1e-6);
-  optimizer.update(parameters, gradient, 2);
-  EXPECT_NEAR(parameters[0], -0.02, 1e-6);
-  EXPECT_NEAR(parameters[1], 0.02, 1e-6);
-}
 
 class EveryOptimizer : public testing::TestWithParam<OptimizerKind> {};
 
@@ -342,116 +248,6 @@ TEST_P(EveryOptimizer, FindsTheMinimumOfAParabola) {
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryOptimizer, testing::Values(OptimizerKind::sgd, OptimizerKind::adam),
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
 
-TEST(Slices, CoverARangeInOrder) {
-  for (std::size_t total : {0U, 1U, 7U, 64U}) {
-    for (std::size_t parts = 1; parts <= 9; ++parts) {
-      std::size_t next = 0;
-      for (std::size_t part = 0; part < parts; ++part) {
-        const apps::Slice slice = apps::slice_of(total, part, parts);
-        ASSERT_EQ(slice.offset, next);
-        ASSERT_LE(slice.size, total / parts + 1);
-        ASSERT_GE(slice.size, total / parts);
-        next += slice.size;
-      }
-      ASSERT_EQ(next, total);
-    }
-  }
-}
-
-// What the trainer registers, and per-rank state on another number of ranks.
-
-using Pieces = reprieve::test::SavedPieces;
-
-constexpr reprieve::ElementType kOpaque{reprieve::ElementClass::opaque, 1};
-
-Pieces engines(int count) {
-  std::vector<apps::Bytes> pieces;
-  for (int rank = 0; rank < count; ++rank) {
-    pieces.push_back(reprieve::Serializer<std::mt19937_64>::save(noise_engine_of(1, rank)));
-  }
-  return {kOpaque, std::move(pieces)};
-}
-
-apps::Bytes sums_bytes(double loss, double samples) {
-  const std::array<double, 2> sums{loss, samples};
-  apps::Bytes bytes(sizeof(sums));
-  std::memcpy(bytes.data(), sums.data(), sizeof(sums));
-  return bytes;
-}
-
-TEST(TrainerState, IsRegisteredUnderReadableNames) {
-  const Model model({64, 8, 10});
-  TrainingState state{.parameters = std::vector<double>(model.parameter_count()),
-                      .sampler = Sampler(100, 1),
-                      .progress = {},
-                      .history = {},
-                      .optimizer = Optimizer(OptimizerKind::adam, 0.1, model.parameter_count()),
-                      .noise_engine = noise_engine_of(1, 0)};
-  reprieve::Checkpoint checkpoint;
-  register_state(checkpoint, state, model, {0, model.parameter_count()});
-  for (const char* name : {"model/layer1/weights", "model/layer2/biases", "optimizer/first_moment",
-                           "optimizer/second_moment", "data/shuffle_engine", "progress/epoch", "rank/noise_engine"}) {
-    EXPECT_TRUE(checkpoint.contains(name)) << name;
-  }
-}
-
-TEST(NoiseEngines, DifferByRankAndBySeed) {
-  std::set<std::uint64_t> first_values;
-  for (std::uint64_t seed : {1ULL, 2ULL, 1ULL << 40U}) {
-    for (int rank = 0; rank < 8; ++rank) {
-      first_values.insert(noise_engine_of(seed, rank)());
-    }
-  }
-  EXPECT_EQ(first_values.size(), 24U);
-}
-
-TEST(NoiseEngines, OldRanksKeepTheirs) {
-  const Pieces saved = engines(4);
-  for (int rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(redistribute_engine(saved, rank), noise_engine_of(1, rank));
-  }
-}
-
-TEST(NoiseEngines, NewRanksGetOnesThatNobodyHas) {
-  const Pieces saved = engines(3);
-  std::set<std::uint64_t> first_values;
-  for (int rank = 0; rank < 9; ++rank) {
-    auto engine = redistribute_engine(saved, rank);
-    EXPECT_EQ(engine, redistribute_engine(saved, rank));
-    first_values.insert(engine());
-  }
-  EXPECT_EQ(first_values.size(), 9U);
-}
-
-TEST(EpochSums, KeepTheirTotal) {
-  const Pieces saved(kOpaque, {sums_bytes(1.5, 10), sums_bytes(2.25, 11), sums_bytes(4, 12)});
-  EXPECT_EQ(redistribute_sums(saved, 0), (std::array<double, 2>{7.75, 33}));
-  EXPECT_EQ(redistribute_sums(saved, 1), (std::array<double, 2>{0, 0}));
-}
-
-TEST(EpochSums, OfAnotherSizeAreAnError) {
-  EXPECT_THROW(redistribute_sums(Pieces(kOpaque, {apps::Bytes(3)}), 0), reprieve::MismatchError);
-}
-
-TEST(Summary, HasItsKeysWhateverHappened) {
-  Summary summary;
-  summary.digests.all = 0xabc;
-  auto json = nlohmann::json::parse(apps::text_of(to_json(summary)));
-  EXPECT_EQ(json.at("status"), "finished");
-  EXPECT_EQ(json.at("state_digest"), "0000000000000abc");
-  EXPECT_TRUE(json.at("restored_from").is_null());
-  EXPECT_TRUE(json.at("preemption").is_null());
-
-  summary.restored_from = "ckpt-7.h5";
-  summary.preemption = apps::Preemption{{2, "node", "signal SIGTERM", "", {}, {}}, 12, 0.25, "d/ckpt-12.h5"};
-  json = nlohmann::json::parse(apps::text_of(to_json(summary)));
-  EXPECT_EQ(json.at("status"), "preempted");
-  EXPECT_EQ(json.at("restored_from"), "ckpt-7.h5");
-  EXPECT_EQ(json.at("preemption").at("rank"), 2);
-  EXPECT_EQ(json.at("preemption").at("save_step"), 12);
-  EXPECT_EQ(json.at("preemption").at("seconds_from_notice_to_commit"), 0.25);
-}
-
 TEST(Report, Durations) {
   using std::chrono::seconds;
   EXPECT_EQ(apps::format_duration(seconds(0)), "0.0 s");
@@ -491,16 +287,6 @@ class TrainerConfig : public testing::Test {
 
   reprieve::test::TemporaryDirectory directory_;
 };
-
-TEST(TrainerOptions, Defaults) {
-  const Options options = parse({});
-  EXPECT_EQ(options.answer, "");
-  EXPECT_EQ(options.optimizer, OptimizerKind::adam);
-  EXPECT_THAT(options.hidden, ElementsAre(64U));
-  EXPECT_EQ(options.fail_rank, -1);
-  EXPECT_EQ(options.settings.directory, "checkpoints");
-  EXPECT_EQ(options.settings.termination.save_every_steps, 0U);
-}
 
 TEST(TrainerOptions, CommandLine) {
   const Options options =
@@ -570,35 +356,28 @@ TEST_F(TrainerConfig, CommandLineWinsOverEnvironmentOverFile) {
   EXPECT_EQ(options.settings.termination.save_every_steps, 1U);
 }
 
-TEST_F(TrainerConfig, UnknownKeyIsAnErrorThatListsTheKnownOnes) {
-  const std::string message = error_of_file(R"({"trainer": {"epoch": 3}})");
-  EXPECT_THAT(message, HasSubstr("\"epoch\""));
-  EXPECT_THAT(message, HasSubstr("batch_size"));
-  EXPECT_THAT(error_of_file(R"({"trainer": {"batch-size": 3}})"), HasSubstr("\"batch-size\""));
+TEST_F(TrainerConfig, WhatIsWrongInAFileIsNamed) {
+  for (const auto& [trainer, message] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"epoch": 3})", "\"epoch\""},
+           {R"({"epoch": 3})", "batch_size"},
+           {R"({"batch-size": 3})", "\"batch-size\""},
+           {R"({"max_to_keep": 3})", "unknown key \"max_to_keep\""},  // the library's, in its own section
+           {R"({"config": "x"})", "unknown key \"config\""},
+           {R"({"epochs": "3"})", "\"trainer.epochs\" must be a number"},
+           {R"({"epochs": [3]})", "\"trainer.epochs\" must be a number"},
+           {R"({"epochs": null})", "\"trainer.epochs\" must be a number"},
+           {R"({"epochs": 2.5})", "epochs"},
+           {R"({"epochs": 0})", "epochs"},
+           {R"({"hidden": [3, [4]]})", "trainer.hidden"},
+           {R"({"optimizer": 1})", "\"trainer.optimizer\" must be a string"},
+           {R"({"optimizer": "magic"})", "optimizer"},
+           {"3", "\"trainer\" must be an object"}}) {
+    EXPECT_THAT(error_of_file(std::string(R"({"trainer": )") + trainer + "}"), HasSubstr(message)) << trainer;
+  }
   EXPECT_THAT(error_of_file(R"({"trainr": {}})"), HasSubstr("trainr"));
-}
-
-TEST_F(TrainerConfig, OptionsOfTheLibraryBelongToItsOwnSections) {
-  EXPECT_THAT(error_of_file(R"({"trainer": {"max_to_keep": 3}})"), HasSubstr("unknown key \"max_to_keep\""));
-  EXPECT_THAT(error_of_file(R"({"trainer": {"config": "x"}})"), HasSubstr("unknown key \"config\""));
-}
-
-TEST_F(TrainerConfig, WrongTypesAndValuesAreErrorsThatNameTheKey) {
-  EXPECT_THAT(error_of_file(R"({"trainer": {"epochs": "3"}})"), HasSubstr("\"trainer.epochs\" must be a number"));
-  EXPECT_THAT(error_of_file(R"({"trainer": {"epochs": [3]}})"), HasSubstr("\"trainer.epochs\" must be a number"));
-  EXPECT_THAT(error_of_file(R"({"trainer": {"epochs": null}})"), HasSubstr("\"trainer.epochs\" must be a number"));
-  EXPECT_THAT(error_of_file(R"({"trainer": {"epochs": 2.5}})"), HasSubstr("epochs"));
-  EXPECT_THAT(error_of_file(R"({"trainer": {"epochs": 0}})"), HasSubstr("epochs"));
-  EXPECT_THAT(error_of_file(R"({"trainer": {"hidden": [3, [4]]}})"), HasSubstr("trainer.hidden"));
-  EXPECT_THAT(error_of_file(R"({"trainer": {"optimizer": 1}})"), HasSubstr("\"trainer.optimizer\" must be a string"));
-  EXPECT_THAT(error_of_file(R"({"trainer": {"optimizer": "magic"}})"), HasSubstr("optimizer"));
-  EXPECT_THAT(error_of_file(R"({"trainer": 3})"), HasSubstr("\"trainer\" must be an object"));
-}
-
-TEST_F(TrainerConfig, ABrokenFileIsAnError) {
-  EXPECT_NE(error_of_file("{"), "no error");
-  EXPECT_NE(error_of_file("[]"), "no error");
-  EXPECT_NE(error_of_file(""), "no error");
+  for (const char* broken : {"{", "[]", ""}) {
+    EXPECT_NE(error_of_file(broken), "no error") << broken;
+  }
 }
 
 TEST(TrainerOptions, TheExampleConfigurationIsValid) {
@@ -608,3 +387,102 @@ TEST(TrainerOptions, TheExampleConfigurationIsValid) {
 
 }  // namespace
 }  // namespace trainer
+
+// The split of the heat equation, and its options. That every point is computed and rightly, the runs of tests/e2e
+// show.
+
+namespace heat {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(HeatGrid, TheLongestDimensionIsCutMostOften) {
+  EXPECT_THAT(matched_to({10, 30, 20}, {3, 2, 1}), ElementsAre(1, 3, 2));
+  EXPECT_THAT(matched_to({5, 5, 5}, {1, 2, 1}), ElementsAre(2, 1, 1));
+}
+
+TEST(HeatMode, RefusesWavesThatTheGridCannotShow) {
+  EXPECT_NO_THROW(SineMode({{4, 4, 4}, Boundary::dirichlet}, {4, 4, 4}));
+  EXPECT_THROW(SineMode({{4, 4, 4}, Boundary::dirichlet}, {1, 1, 5}), reprieve::ConfigError);
+  EXPECT_NO_THROW(SineMode({{5, 5, 5}, Boundary::periodic}, {2, 2, 2}));
+  EXPECT_THROW(SineMode({{4, 4, 4}, Boundary::periodic}, {2, 1, 1}), reprieve::ConfigError);
+  EXPECT_THROW(SineMode({{1, 1, 1}, Boundary::periodic}, {1, 1, 1}), reprieve::ConfigError);
+}
+
+Options parse(std::vector<std::string> arguments) {
+  std::vector<const char*> argv{"reprieve-heat"};
+  for (const std::string& argument : arguments) {
+    argv.push_back(argument.c_str());
+  }
+  return parse_options(static_cast<int>(argv.size()), argv.data());
+}
+
+std::string heat_config_error_of(const std::vector<std::string>& arguments) {
+  return reprieve::test::error_text<reprieve::ConfigError>([&] { static_cast<void>(parse(arguments)); });
+}
+
+TEST(HeatOptions, ThreeNumbersAreXYZ) {
+  const Options options = parse({"--grid", "10,20,30", "--modes", "1,2,3", "--ranks", "4,0,1"});
+  EXPECT_THAT(options.points, ElementsAre(30, 20, 10));
+  EXPECT_THAT(options.modes, ElementsAre(3, 2, 1));
+  EXPECT_THAT(options.ranks, ElementsAre(1, 0, 4));
+}
+
+TEST(HeatOptions, FromAFile) {
+  const reprieve::test::TemporaryDirectory directory;
+  const auto file = directory / "heat.json";
+  std::ofstream(file) << R"({"directory": "there", "heat": {"grid": [8, 9, 10], "boundary": "periodic",
+    "time_step": 0.5, "progress": 7, "steps": 12}})";
+  const Options options = parse({"--config", file.string(), "--steps", "13"});
+  EXPECT_THAT(options.points, ElementsAre(10, 9, 8));
+  EXPECT_EQ(options.boundary, Boundary::periodic);
+  EXPECT_EQ(options.time_step_fraction, 0.5);
+  EXPECT_EQ(options.progress_interval, std::chrono::seconds(7));
+  EXPECT_EQ(options.steps, 13U) << "the command line goes first";
+  EXPECT_EQ(options.settings.directory, "there");
+}
+
+TEST(HeatOptions, WrongOnesAreErrorsThatNameThem) {
+  EXPECT_THAT(heat_config_error_of({"--grid", "10,20"}), HasSubstr("--grid"));
+  EXPECT_THAT(heat_config_error_of({"--grid", "10,20,30,40"}), HasSubstr("--grid"));
+  EXPECT_THAT(heat_config_error_of({"--grid", "10,20,0"}), HasSubstr("--grid"));
+  EXPECT_THAT(heat_config_error_of({"--boundary", "open"}), HasSubstr("--boundary"));
+  EXPECT_THAT(heat_config_error_of({"--time-step", "1.5"}), HasSubstr("--time-step"));
+  EXPECT_THAT(heat_config_error_of({"--steps", "0"}), HasSubstr("--steps"));
+  EXPECT_THAT(heat_config_error_of({"--no-such"}), HasSubstr("reprieve-heat --help"));
+}
+
+TEST(HeatOptions, HelpAndVersionAreAnswers) {
+  EXPECT_THAT(parse({"--help"}).answer, HasSubstr("--grid"));
+  EXPECT_THAT(parse({"--version"}).answer, HasSubstr("reprieve-heat"));
+}
+
+}  // namespace
+}  // namespace heat
+
+// The power law that fits measurements best.
+
+namespace reprieve::bench {
+namespace {
+
+TEST(FittedExponent, IsThatOfAPowerLaw) {
+  const std::vector<double> sizes{1, 10, 100, 1000};
+  for (const double exponent : {-1.0, 0.0, 0.5, 1.0, 2.0}) {
+    std::vector<double> costs;
+    for (const double size : sizes) {
+      costs.push_back(3e-6 * std::pow(size, exponent));
+    }
+    EXPECT_NEAR(fitted_exponent(sizes, costs), exponent, 1e-12);
+  }
+}
+
+TEST(FittedExponent, OfTwoPointsIsTheSlopeBetweenThem) { EXPECT_NEAR(fitted_exponent({2, 8}, {5, 10}), 0.5, 1e-12); }
+
+/// Errors of equal size in logarithms, above and below in turn, leave the slope between the outer points.
+TEST(FittedExponent, IsTheLeastSquaresOfLogarithms) {
+  EXPECT_NEAR(fitted_exponent({1, 2, 4, 8}, {1, 4, 4, 16}), 1.2, 1e-12);
+}
+
+}  // namespace
+}  // namespace reprieve::bench
