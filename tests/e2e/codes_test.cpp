@@ -268,59 +268,5 @@ TEST_P(LoopsPage, EndsAsIfItHadNotBeenDisturbed) {
   EXPECT_EQ(finish(4), undisturbed);
 }
 
-// The programs of apps/guide/tutorial: each, preempted by a real signal and resumed on another number of ranks, ends as
-// the program does that knows nothing of Reprieve. tests/consumer has the tutorial's text, command by command.
-
-using namespace std::chrono_literals;
-
-/// Lasts long enough for a signal to arrive, however fast the machine.
-const std::string kTutorialSteps = "10000";
-
-class Tutorial : public testing::TestWithParam<std::string> {
- protected:
-  [[nodiscard]] MpiCommand command(const std::string& name, int ranks, const std::string& steps) const {
-    return {.ranks = ranks, .arguments = {program(name), steps}, .directory = directory_.path()};
-  }
-
-  /// The line "sum ..." of a run that is left alone.
-  [[nodiscard]] std::string sum(const MpiCommand& job) const {
-    Mpirun mpirun(job);
-    EXPECT_EQ(mpirun.wait(kHang), 0) << mpirun.err();
-    EXPECT_TRUE(mpirun.out().starts_with("sum ")) << mpirun.out();
-    return mpirun.out();
-  }
-
-  TemporaryDirectory directory_;
-};
-
-TEST_P(Tutorial, IsPreemptedAndResumedOnAnotherNumberOfRanks) {
-  const std::string name = "tutorial_" + GetParam();
-  if (!std::filesystem::exists(program(name))) {
-    GTEST_SKIP() << name << " was not built";
-  }
-  const std::string expected = sum(command(name + "_before", 1, kTutorialSteps));
-  {
-    Mpirun job(command(name, 2, kTutorialSteps));
-    ASSERT_TRUE(wait_until([&] { return times_ready(directory_ / "checkpoints") > 0 || !job.running(); }, kHang));
-    std::this_thread::sleep_for(100ms);  // so that mostly there is a step or more to be saved
-    ASSERT_TRUE(job.send_to_rank(1, SIGTERM)) << job.err();
-    ASSERT_TRUE(wait_until([&] { return job.ranks().empty(); }, kHang)) << job.err();
-    if (const auto code = job.wait(kHungLauncher)) {  // a launcher that hangs after its ranks have left is killed
-      EXPECT_EQ(code, 42) << job.err();
-    }
-  }
-  const auto exits = events_of(read_text(directory_ / "checkpoints" / "events.jsonl"), "exit");
-  ASSERT_FALSE(exits.empty());
-  const nlohmann::json& exit = exits.back();
-  ASSERT_TRUE(exit.is_object());
-  EXPECT_EQ(exit.at("exit_code"), 42);
-  EXPECT_LT(exit.at("run_calls"), std::stoi(kTutorialSteps));
-  EXPECT_EQ(sum(command(name, 1, kTutorialSteps)),
-            expected);  // more ranks than cores would take minutes; tests/consumer has 3
-}
-
-INSTANTIATE_TEST_SUITE_P(Languages, Tutorial, testing::Values("cpp", "c", "f90"),
-                         [](const auto& language) { return language.param; });
-
 }  // namespace
 }  // namespace reprieve::test

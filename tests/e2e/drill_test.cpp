@@ -73,10 +73,12 @@ class DrillTest : public ::testing::Test {
     return result;
   }
 
+  [[nodiscard]] static Words mpirun(const Words& words) {
+    return joined({"mpirun", "--oversubscribe", "--bind-to", "none", "-n", std::to_string(kRanks)}, words);
+  }
   /// The words of an mpirun with a program of this build.
   [[nodiscard]] static Words mpirun(const std::string& name, const Words& arguments) {
-    return joined({"mpirun", "--oversubscribe", "--bind-to", "none", "-n", std::to_string(kRanks), program(name)},
-                  arguments);
+    return mpirun(joined({program(name)}, arguments));
   }
 
   /// An endless simulation (programs/steps.cpp) whose steps last @p step_ms.
@@ -125,14 +127,15 @@ class DrillLoss : public DrillTest {
 };
 
 TEST_F(DrillLoss, ProgramWithoutAHandlerDies) {
-  const Result result = drill({"--ready-timeout", "1s"}, mpirun("e2e_careless", {"10"}));
+  const Result result = drill({"--ready-timeout", "1s"}, mpirun({"sleep", "1000"}));
   expect_problem(result, "no_handler", "PreemptionCheckpointHandler");
   EXPECT_EQ(result.report["first_start"]["exit_code"], 128 + SIGUSR1);
   EXPECT_TRUE(result.report["second_start"].is_null());
 }
 
 TEST_F(DrillLoss, ProgramThatIgnoresTheSignalIsKilled) {
-  const Result result = drill({"--ready-timeout", "1s", "--grace", "1s"}, mpirun("e2e_careless", {"10", "ignore"}));
+  const Result result =
+      drill({"--ready-timeout", "1s", "--grace", "1s"}, mpirun({"sh", "-c", "trap '' TERM USR1; sleep 1000"}));
   expect_problem(result, "no_handler", "PreemptionCheckpointHandler");
   EXPECT_GE(result.report["notice"]["killed_s"], 1.0);
 }
@@ -468,8 +471,8 @@ TEST_F(DrillReplay, CannotTellOfAProgramThatIsAnotherOneEachTime) {
 }
 
 TEST_F(DrillReplay, ComparesAtTheEndOfAProgramThatIsTooShort) {
-  const Result result = drill({"--after-steps", "20", "--replay", "100000"}, ring("", 600));
-  expect_way(result, "at step 600 (the end of the program, before the 100000 steps asked for)");
+  const Result result = drill({"--after-steps", "20", "--replay", "100000"}, ring("", 200));
+  expect_way(result, "at step 200 (the end of the program, before the 100000 steps asked for)");
 }
 
 TEST_F(DrillReplay, CannotTellAtAnEndWithoutACheckpoint) {

@@ -67,7 +67,7 @@ class RandomKills : public testing::TestWithParam<int> {
 };
 
 TEST_P(RandomKills, NothingIsLost) {
-  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 80 : 35);
+  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 40 : 20);
   Lives lives(GetParam(), "/var/tmp");
   const std::vector<std::string> modes{"recycle", "files", "background", "local", "far"};
   // On a slow machine lives may end before they have saved: then there are more of them, each longer.
@@ -85,7 +85,7 @@ TEST_P(RandomKills, NothingIsLost) {
 /// Of node-local copies no more is lost than what came after the newest that is complete, and that is one interval.
 /// Each value of the state depends on all steps before: a mixture of two copies would end otherwise.
 TEST_P(RandomKills, TheNewestCompleteLocalCopyComesBack) {
-  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 180 : 60);
+  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 90 : 30);
   Lives lives(GetParam(), "/var/tmp");
   std::uint64_t there = 0;
   // On a slow machine lives may end before they have taken a copy: then there are more of them, each longer.

@@ -70,7 +70,6 @@ class Lives {
   void expect_nothing_lost() const { test::expect_nothing_lost(run_); }
 
   [[nodiscard]] const std::filesystem::path& directory() const noexcept { return run_; }
-  [[nodiscard]] int restarts() const { return restarts_; }
 
  private:
   [[nodiscard]] std::string digest_of(const std::filesystem::path& directory, std::uint64_t steps,
