@@ -72,7 +72,9 @@ TEST_F(LocalCopies, OfARunThatHasFinishedAreNotMissed) {
   Environment environment = with_local_copies();
   environment["REPRIEVE_TERMINATION_SAVE_AT_FINISH"] = "false";
   for (const int life : {1, 2}) {
-    Mpirun job({.ranks = 2, .arguments = heat(checkpoints_, {.step_delay_ms = 1}), .environment = environment});
+    Mpirun job({.ranks = 2,
+                .arguments = joined(heat(checkpoints_, {.step_delay_ms = 1}), {"--steps", "300"}),
+                .environment = environment});
     EXPECT_EQ(job.wait(kHang), 0) << job.err();
     EXPECT_GE(events("local_copy_begun").size(), life);
     EXPECT_THAT(job.err(), Not(HasSubstr("took a node-local copy")));

@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 class TrainerPreemption : public TrainerOnRanks {};
-REPRIEVE_ON_RANKS(TrainerPreemption);
+INSTANTIATE_TEST_SUITE_P(Trainer, TrainerPreemption, ::testing::Values(1, 2, 8), ranks_text);
 
 TEST_P(TrainerPreemption, BySigtermToSeveralRanksAtDifferentTimes) {
   const auto job = start_and_wait(ranks());
@@ -101,7 +101,7 @@ TEST_F(TrainerNotice, WithTheMpiIoWriter) {
 namespace fs = std::filesystem;
 
 class TrainerDeath : public TrainerOnRanks {};
-REPRIEVE_ON_RANKS(TrainerDeath);
+INSTANTIATE_TEST_SUITE_P(Trainer, TrainerDeath, ::testing::Values(2), ranks_text);
 
 TEST_P(TrainerDeath, OfMpirunWithARestartWhileTheRanksLiveOn) {
   const auto job = start_and_wait(ranks());
@@ -134,7 +134,7 @@ class TrainerStepFailure : public TrainerOnRanks {
     EXPECT_EQ(checkpoint_files().back().filename(), "ckpt-30.h5");
   }
 };
-REPRIEVE_ON_RANKS(TrainerStepFailure);
+INSTANTIATE_TEST_SUITE_P(Trainer, TrainerStepFailure, ::testing::Values(2), ranks_text);
 
 // Steps of this length are checked at every boundary, so the others hear of it before they begin another step.
 TEST_P(TrainerStepFailure, ReachesAllRanks) {
@@ -261,15 +261,6 @@ TEST_F(TrainerSource, GceMaintenanceWithoutAGpuLeavesNoTime) {
   const auto job = start_in_cloud("gce", {{"REPRIEVE_DEVICE", "cpu"}});
   server_.set_maintenance_event("TERMINATE_ON_HOST_MAINTENANCE");
   expect_saved(*job, "metadata server of GCE", 143, 1);
-}
-
-TEST_F(TrainerSource, GceWithAGpuTrainsOnUntilThereIsLessTime) {
-  const auto job = start_in_cloud("gce", {{"REPRIEVE_DEVICE", "gpu"}, {"REPRIEVE_TERMINATION_GRACE_MARGIN_S", "28"}});
-  server_.set_maintenance_event("TERMINATE_ON_HOST_MAINTENANCE");
-  wait_for_events(*job, "train_on", 1);
-  EXPECT_GT(events("train_on").at(0)["time_left_s"], 3000.0);
-  server_.set_preempted("TRUE");
-  expect_saved(*job, "metadata server of GCE", 143, 2);
 }
 
 TEST_F(TrainerSource, AnAwsRebalanceSavesAndContinues) {

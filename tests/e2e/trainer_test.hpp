@@ -239,7 +239,4 @@ inline std::string ranks_text(const ::testing::TestParamInfo<int>& ranks) {
   return std::to_string(ranks.param) + "Ranks";
 }
 
-/// Instantiates a suite of TrainerOnRanks.
-#define REPRIEVE_ON_RANKS(Suite) INSTANTIATE_TEST_SUITE_P(Trainer, Suite, ::testing::Values(1, 2, 8), ranks_text)
-
 }  // namespace reprieve::test

@@ -387,10 +387,10 @@ INSTANTIATE_TEST_SUITE_P(Faults, FullDisk, testing::Values("tmpfs", "ext4", "xfs
 
 TEST_F(NoSpace, PeriodicSavesFailAndTheRunContinues) {
   REPRIEVE_NEEDS_MOUNT("tmpfs", "size=60m");
-  Mpirun job({.ranks = 2,
-              .arguments = {program("faults_field"), run_.string(), "400", "5", "save_every=20", "elements=100000",
-                            "keep=1000"},
-              .environment = {{"REPRIEVE_TERMINATION_SAVE_ATTEMPTS", "1000"}}});
+  Mpirun job(
+      {.ranks = 2,
+       .arguments = {program("e2e_field"), run_.string(), "400", "5", "save_every=20", "elements=100000", "keep=1000"},
+       .environment = {{"REPRIEVE_TERMINATION_SAVE_ATTEMPTS", "1000"}}});
   const auto says = [&job](const std::string& text) {
     return wait_until([&] { return (job.out() + job.err()).find(text) != std::string::npos || !job.running(); }, 60s);
   };

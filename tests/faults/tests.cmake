@@ -48,7 +48,7 @@ if(faults_sources)
   target_compile_definitions(faults_tests PRIVATE
     REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_LIB_DIR="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
     REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  add_dependencies(faults_tests ${faults_programs} faults_injector reprieve_tool)
+  add_dependencies(faults_tests ${faults_programs} e2e_field faults_injector reprieve_tool)
   gtest_discover_tests(faults_tests DISCOVERY_TIMEOUT 120 PROPERTIES LABELS faults TIMEOUT 600 COST 100)  # long, so early
 endif()
 

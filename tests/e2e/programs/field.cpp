@@ -1,18 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// faults_field DIR STEPS STEP_MS [KEY=VALUE...]: a field whose values do not depend on the number of ranks, saved as it
-// goes. Rank 0 prints "step N" after each step and "digest D" at the end.
+// e2e_field DIR STEPS STEP_MS [KEY=VALUE...]: a field whose values do not depend on the number of ranks, saved as it
+// goes. Rank 0 prints "step N" after each step, and "digest D" and "handled N" at the end.
 //
 //   save_every=N, background=1, keep=N       checkpoints
 //   check_restored=1                         every restored element is compared with what it must be
-//   peer_timeout_ms, io_timeout_ms           time limits
+//   peer_timeout_ms, io_timeout_ms, lock_timeout_ms     time limits
 //   elements=N                               of the field, 8 bytes each
-//   stop_at=N, stop_rank=R                   rank R stops itself (SIGSTOP) in step N
-//   stop_in_save=N                           ... in the save function of the save after step N
-//   busy_at=N, busy_ms=M, busy_rank=R        rank R computes for so long in step N
-//   keep_running=N                                  the first N preemptions are saved for, and then the program
-//   continues own_handlers=1                           the program has signal handlers of its own; rank 0 prints
-//   "handled N" fork_at=N, fork_rank=R                   forks a child in step N: see fork_child exec_at=N, exec_rank=R
-//   starts a program in step N that lists its open files in DIR/../open_files
+//   deaf=1                                   does not look at the environment
+//   late=MS        rank 1 starts so late, and a signal until then kills it, as before main
+//   signals=usr2   only SIGUSR2 is a notice
+//   own_handlers=1   the program has signal handlers of its own, whose calls are "handled"
+//   keep_running=N   the first N preemptions are saved for, and then the program continues
+//   late_init=1    initialises part of its state after the restore
+//   series=FILE    rank 0 notes each step, and writes all at the end; with forgets=1 they are not in the state
+//   hidden=1       each step changes a block and a global variable that are not in the state, and one variable never
+//                  changes
+//   print=N        N more bytes of output in every step of rank 0
+//   lag=1          each step uses what the one before has left beside the state, as ghost cells that are exchanged last
+//   random=1       with a source that is another one in each start
+//   rounding=1     the last bits of the sum depend on the number of ranks
+//   no_finish=1    without finish() at the end
+//
+// Of the last rank, or of the one that KEY_rank says:
+//   stop_at=N        it stops itself (SIGSTOP) in step N
+//   stop_in_save=N   ... in the save function of the save after step N (stop_rank)
+//   busy_at=N, busy_ms=M   it computes for so long in step N
+//   fork_at=N        it forks a child in step N: see fork_child
+//   exec_at=N        it starts a program in step N that lists its open files in DIR/../open_files
+//   die_at=N         it kills itself in step N, in the first start only (a file in DIR remembers it)
+//   always_die_at=N  in every start
+//   die_reading=N    it kills itself while it restores the state of step N
+//   die_at_end=1     it kills itself after finish(), in the first start only
+//   throw_at=N       it throws in step N
+//   notice_at_end=1  it gets SIGTERM after its last step
 
 #include <fcntl.h>
 #include <mpi.h>
@@ -20,13 +40,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,6 +60,33 @@
 namespace {
 
 using Options = std::map<std::string, std::string>;
+
+/// Kills the process if it is restored at a certain step.
+struct Mine {
+  std::uint64_t step = 0;
+  std::uint64_t deadly_step = 0;
+};
+
+}  // namespace
+
+template <>
+struct reprieve::Serializer<Mine> {
+  static std::vector<std::byte> save(const Mine& mine) {
+    std::vector<std::byte> bytes(sizeof mine.step);
+    std::memcpy(bytes.data(), &mine.step, sizeof mine.step);
+    return bytes;
+  }
+  static void load(Mine& mine, std::span<const std::byte> bytes) {
+    std::memcpy(&mine.step, bytes.data(), sizeof mine.step);
+    if (mine.deadly_step != 0 && mine.step == mine.deadly_step) {
+      ::raise(SIGKILL);
+    }
+  }
+};
+
+namespace {
+
+std::array<double, 512> hidden_counts{};
 
 /// Signals that reached the program's own handler.
 volatile std::sig_atomic_t handled = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
@@ -56,26 +107,41 @@ class Field {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       values_[i] = first_ + i;
     }
+    if (options_.contains("random")) {
+      source_ = std::random_device()();
+    }
   }
 
   void run(std::uint64_t steps) {
+    if (rank_ == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(number("late")));
+    }
     reprieve::Checkpoint state;
-    state.add_distributed("values", values_.data(),
-                          {.global_shape = {number("elements", 1000)}, .offset = {first_}, .extent = {values_.size()}});
-    state.add_replicated("step", step_);
-    state.add_replicated("sum", sum_);
+    add_to(state);
     reprieve::PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state, directory_, termination(), checkpoints());
     handler_ = &handler;
     if (number("check_restored") != 0) {
       check_values();
     }
+    if (options_.contains("late_init")) {
+      values_.assign(values_.size(), 1);
+    }
+    const std::string chatter(number("print"), '.');
     while (handler.total_run_calls() < steps) {
       handler.run([&] { step(); });
       if (rank_ == 0) {
-        std::cout << "step " << handler.total_run_calls() << std::endl;
+        std::cout << "step " << handler.total_run_calls() << chatter << std::endl;
       }
     }
-    handler.finish();
+    if (options_.contains("notice_at_end") && concerned("notice_rank")) {
+      ::raise(SIGTERM);
+    }
+    if (!options_.contains("no_finish")) {
+      handler.finish();
+    }
+    if (options_.contains("die_at_end") && concerned("die_rank")) {
+      die_once();
+    }
     print_result();
   }
 
@@ -90,8 +156,29 @@ class Field {
     return static_cast<std::uint64_t>(rank_) == number(key, static_cast<std::uint64_t>(size_) - 1);
   }
 
+  void add_to(reprieve::Checkpoint& state) {
+    state.add_distributed("values", values_.data(),
+                          {.global_shape = {number("elements", 1000)}, .offset = {first_}, .extent = {values_.size()}});
+    state.add_replicated("step", step_);
+    state.add_replicated("sum", sum_);
+    if (options_.contains("die_reading")) {
+      mine_.deadly_step = concerned("die_rank") ? number("die_reading") : 0;
+    }
+    state.add_replicated("mine", mine_);
+    if (options_.contains("series") && !options_.contains("forgets")) {
+      state.add_per_rank("series", series_);
+    }
+    if (options_.contains("hidden")) {
+      state.add_replicated("calm", calm_);
+      hidden_.resize(4000);
+    }
+  }
+
   reprieve::TerminationConfig termination() {
     reprieve::TerminationConfig config;
+    if (options_.contains("signals")) {
+      config.signals = std::vector{SIGUSR2};
+    }
     config.save_every_steps = number("save_every");
     config.peer_timeout = std::chrono::milliseconds(number("peer_timeout_ms", 120'000));
     if (options_.contains("stop_in_save")) {
@@ -114,6 +201,7 @@ class Field {
 
   [[nodiscard]] reprieve::ManagerOptions checkpoints() const {
     reprieve::ManagerOptions options;
+    options.read_environment = !options_.contains("deaf");
     options.background = number("background") != 0;
     options.max_to_keep = number("keep", 3);
     options.io_timeout = std::chrono::milliseconds(number("io_timeout_ms", 120'000));
@@ -152,7 +240,15 @@ class Field {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       values_[i] = next(values_[i], step_, i);
     }
-    sum_ = next_sum(sum_, step_);
+    sum_ = next_sum(sum_, step_) * (options_.contains("rounding") ? 1 + 1e-13 * size_ : 1);
+    values_[0] += lag_ + source_;
+    lag_ = options_.contains("lag") ? values_[0] : 0;
+    mine_.step = step_;
+    series_.push_back(step_);
+    for (double& value : hidden_) {
+      value += 1;
+    }
+    hidden_counts[step_ % hidden_counts.size()] += hidden_.empty() ? 0 : 1;
     disturb();
     std::this_thread::sleep_for(step_time_);
   }
@@ -172,6 +268,29 @@ class Field {
       if (std::system(command.c_str()) != 0) {
         throw std::runtime_error("cannot list open files");
       }
+    }
+    if (concerned("die_rank")) {
+      die();
+    }
+  }
+
+  void die() const {
+    if (step_ == number("always_die_at")) {
+      ::raise(SIGKILL);
+    }
+    if (step_ == number("die_at")) {
+      die_once();
+    }
+    if (step_ == number("throw_at")) {
+      throw std::runtime_error("the pressure is negative");
+    }
+  }
+
+  void die_once() const {
+    const auto died = directory_ / "died";
+    if (!std::filesystem::exists(died)) {
+      std::ofstream(died) << "x";
+      ::raise(SIGKILL);
     }
   }
 
@@ -220,6 +339,12 @@ class Field {
     }
     std::uint64_t total = 0;
     MPI_Reduce(&sum, &total, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank_ == 0 && options_.contains("series")) {
+      std::ofstream file(options_.at("series"));
+      for (const std::uint64_t step : series_) {
+        file << step << '\n';
+      }
+    }
     if (rank_ == 0) {
       std::cout << "digest " << total << ' ' << std::hexfloat << sum_ << std::endl;
       std::cout << "handled " << handled << std::endl;
@@ -235,6 +360,12 @@ class Field {
   std::vector<std::uint64_t> values_;
   std::uint64_t step_ = 0;
   double sum_ = 0;
+  std::uint64_t lag_ = 0;
+  std::uint64_t source_ = 0;
+  Mine mine_;
+  std::vector<std::uint64_t> series_;
+  std::vector<double> hidden_;
+  std::vector<double> calm_ = std::vector<double>(200, 1.0);
   reprieve::PreemptionCheckpointHandler* handler_ = nullptr;
 };
 
@@ -242,7 +373,7 @@ class Field {
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::cerr << "usage: faults_field DIR STEPS STEP_MS [KEY=VALUE...]\n";
+    std::cerr << "usage: e2e_field DIR STEPS STEP_MS [KEY=VALUE...]\n";
     return 2;
   }
   Options options;
@@ -256,12 +387,14 @@ int main(int argc, char** argv) {
     sigaction(SIGTERM, &action, nullptr);
     sigaction(SIGUSR1, &action, nullptr);
   }
-  reprieve::watch_signals();
+  if (!options.contains("late") && !options.contains("signals")) {
+    reprieve::watch_signals();
+  }
   MPI_Init(&argc, &argv);
   try {
     Field(argv[1], std::stoull(argv[3]), options).run(std::stoull(argv[2]));
   } catch (const std::exception& error) {
-    std::cerr << "faults_field: " << error.what() << std::endl;
+    std::cerr << "e2e_field: " << error.what() << std::endl;
     return 3;  // without MPI_Finalize, which would wait for ranks that are gone
   }
   MPI_Finalize();
