@@ -166,7 +166,7 @@ class EmergencySaveFaults : public testing::TestWithParam<bool> {
   /// A life that ends in an emergency save.
   Boundary live_and_be_saved(bool is_stopped) {
     const std::string quick = std::to_string(std::uniform_int_distribution(3, 40)(random_));
-    const Life life = lives_.start("long", {{"STEPPER_LONG", quick}});
+    const Life life = lives_.start("long", {}, {"hang_after=" + quick});
     std::optional<std::uint64_t> boundary;
     EXPECT_TRUE(wait_until([&] { return (all_hang() && (boundary = newest_copy())) || !life.job().running(); }, 120s));
     EXPECT_TRUE(life.job().running()) << life.job().out() << life.job().err();

@@ -469,7 +469,7 @@ TEST_F(ReadOnly, InMidWrite) {
       std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(0, 50)(random)));
       std::ofstream(trigger) << "1";
       EXPECT_EQ(life.job().wait(60s), 3) << life.job().err();
-      EXPECT_THAT(life.job().err(), ContainsRegex("faults_stepper: .*(Read-only file system|Input/output error)"));
+      EXPECT_THAT(life.job().err(), ContainsRegex("e2e_field: .*(Read-only file system|Input/output error)"));
     }
     mounted_->again();
   }
@@ -488,7 +488,7 @@ TEST_F(NoSpace, TheDirectoryVanishesInMidWrite) {
       fs::remove_all(lives.directory(), changes);
     }
     EXPECT_EQ(life.job().wait(60s), 3) << life.job().err();
-    EXPECT_THAT(life.job().err(), HasSubstr("faults_stepper: "));
+    EXPECT_THAT(life.job().err(), HasSubstr("e2e_field: "));
   }
 }
 

@@ -3,9 +3,16 @@
 // goes. Rank 0 prints "step N" after each step, and "digest D" and "handled N" at the end.
 //
 //   save_every=N, background=1, keep=N       checkpoints
+//   files=1                                  new files each time, and with each checkpoint a file of a save function
+//   local=DIR, partner=1, emergency_ms=M     node-local copies after each millisecond
+//   hosts=1                                  each rank is on a host of its own
+//   io=direct                                past the page cache
 //   check_restored=1                         every restored element is compared with what it must be
 //   peer_timeout_ms, io_timeout_ms, lock_timeout_ms     time limits
 //   elements=N                               of the field, 8 bytes each
+//   columns=N, turn=N                        as an array of so many columns; the ranks have the pieces in turn
+//   pieces=1                                 split by columns, so that the ranks exchange small pieces
+//   own=1                                    each rank has a variable of its own
 //   deaf=1                                   does not look at the environment
 //   late=MS        rank 1 starts so late, and a signal until then kills it, as before main
 //   signals=usr2   only SIGUSR2 is a notice
@@ -20,6 +27,7 @@
 //   random=1       with a source that is another one in each start
 //   rounding=1     the last bits of the sum depend on the number of ranks
 //   no_finish=1    without finish() at the end
+//   hang_after=N   after N steps of this start comes one that never ends; the ranks say so in DIR/hangs.RANK
 //
 // Of the last rank, or of the one that KEY_rank says:
 //   stop_at=N        it stops itself (SIGSTOP) in step N
@@ -32,7 +40,7 @@
 //   die_reading=N    it kills itself while it restores the state of step N
 //   die_at_end=1     it kills itself after finish(), in the first start only
 //   throw_at=N       it throws in step N
-//   notice_at_end=1  it gets SIGTERM after its last step
+//   notice_at_end=1  it gets SIGTERM after its last step; with notice_at_begin=1 in the first step of each start
 
 #include <fcntl.h>
 #include <mpi.h>
@@ -43,6 +51,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -53,6 +62,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "reprieve/reprieve.hpp"
@@ -93,20 +103,23 @@ volatile std::sig_atomic_t handled = 0;  // NOLINT(cppcoreguidelines-avoid-non-c
 
 void count_signal(int /*signal*/) { handled = handled + 1; }
 
+/// Whether each rank says that it is on a host of its own.
+bool hosts_are_played = false;
+
 class Field {
  public:
   Field(std::filesystem::path directory, std::uint64_t step_ms, Options options)
       : directory_(std::move(directory)), step_time_(step_ms), options_(std::move(options)) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    const std::uint64_t elements = number("elements", 1000);
-    const auto rank = static_cast<std::uint64_t>(rank_);
     const auto size = static_cast<std::uint64_t>(size_);
-    first_ = elements * rank / size;
-    values_.resize(elements * (rank + 1) / size - first_);
+    piece_ = (static_cast<std::uint64_t>(rank_) + number("turn")) % size;
+    first_ = elements_ * piece_ / size;
+    values_.resize(elements_ * (piece_ + 1) / size - first_);
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      values_[i] = first_ + i;
+      values_[i] = place(i);
     }
+    own_.assign(10 + static_cast<std::size_t>(rank_), 1);
     if (options_.contains("random")) {
       source_ = std::random_device()();
     }
@@ -127,8 +140,15 @@ class Field {
       values_.assign(values_.size(), 1);
     }
     const std::string chatter(number("print"), '.');
+    const std::uint64_t endless = handler.total_run_calls() + number("hang_after", steps);
     while (handler.total_run_calls() < steps) {
+      if (handler.total_run_calls() == endless) {
+        handler.run([&] { hang(); });
+      }
       handler.run([&] { step(); });
+      if (std::exchange(is_first_, false) && options_.contains("notice_at_begin") && concerned("notice_rank")) {
+        ::raise(SIGTERM);
+      }
       if (rank_ == 0) {
         std::cout << "step " << handler.total_run_calls() << chatter << std::endl;
       }
@@ -156,9 +176,28 @@ class Field {
     return static_cast<std::uint64_t>(rank_) == number(key, static_cast<std::uint64_t>(size_) - 1);
   }
 
+  /// Where an element of this rank lies in the whole field.
+  [[nodiscard]] std::uint64_t place(std::uint64_t i) const {
+    const std::uint64_t width = columns_ / static_cast<std::uint64_t>(size_);
+    return options_.contains("pieces") ? i / width * columns_ + piece_ * width + i % width : first_ + i;
+  }
+
+  [[nodiscard]] reprieve::DistributedLayout layout() const {
+    const std::uint64_t width = columns_ / static_cast<std::uint64_t>(size_);
+    if (options_.contains("pieces")) {
+      return {{elements_ / columns_, columns_}, {0, piece_ * width}, {elements_ / columns_, width}};
+    }
+    if (options_.contains("columns")) {
+      return {{elements_ / columns_, columns_}, {first_ / columns_, 0}, {values_.size() / columns_, columns_}};
+    }
+    return {{elements_}, {first_}, {values_.size()}};
+  }
+
   void add_to(reprieve::Checkpoint& state) {
-    state.add_distributed("values", values_.data(),
-                          {.global_shape = {number("elements", 1000)}, .offset = {first_}, .extent = {values_.size()}});
+    state.add_distributed("values", values_.data(), layout());
+    if (options_.contains("own")) {
+      state.add_per_rank("own", own_);
+    }
     state.add_replicated("step", step_);
     state.add_replicated("sum", sum_);
     if (options_.contains("die_reading")) {
@@ -188,6 +227,11 @@ class Field {
         }
       };
     }
+    if (options_.contains("files")) {
+      config.save_fn = [](const reprieve::SaveFnContext& context) {
+        std::ofstream(context.write_directory / "notes.txt") << "of checkpoint " << context.number;
+      };
+    }
     if (options_.contains("keep_running")) {
       config.exit_fn = [this, left = number("keep_running")](const reprieve::ExitContext& context) mutable {
         if (left == 0) {
@@ -205,13 +249,21 @@ class Field {
     options.background = number("background") != 0;
     options.max_to_keep = number("keep", 3);
     options.io_timeout = std::chrono::milliseconds(number("io_timeout_ms", 120'000));
+    options.recycle = !options_.contains("files");
+    options.io = options_.contains("io") ? reprieve::FileIo::direct : options.io;
+    if (options_.contains("local")) {
+      options.local_directory = options_.at("local");
+      options.local_every = std::chrono::milliseconds(1);
+      options.local_partner = number("partner") != 0;
+      options.emergency_save_after = std::chrono::milliseconds(number("emergency_ms", 1000));
+    }
     options.lock_timeout = std::chrono::milliseconds(number("lock_timeout_ms", 30'000));
     return options;
   }
 
   /// What an element is after a step, if it was @p value before.
   [[nodiscard]] std::uint64_t next(std::uint64_t value, std::uint64_t step, std::size_t i) const {
-    return value * 6364136223846793005ULL + step + first_ + i;
+    return value * 6364136223846793005ULL + step + place(i);
   }
   static double next_sum(double sum, std::uint64_t step) { return sum * 1.000001 + static_cast<double>(step); }
 
@@ -223,7 +275,7 @@ class Field {
     }
     bool right = sum == sum_;
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      std::uint64_t value = first_ + i;
+      std::uint64_t value = place(i);
       for (std::uint64_t step = 1; step <= step_; ++step) {
         value = next(value, step, i);
       }
@@ -240,6 +292,9 @@ class Field {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       values_[i] = next(values_[i], step_, i);
     }
+    for (std::uint64_t& value : own_) {
+      value = value * 6364136223846793005ULL + step_;
+    }
     sum_ = next_sum(sum_, step_) * (options_.contains("rounding") ? 1 + 1e-13 * size_ : 1);
     values_[0] += lag_ + source_;
     lag_ = options_.contains("lag") ? values_[0] : 0;
@@ -251,6 +306,14 @@ class Field {
     hidden_counts[step_ % hidden_counts.size()] += hidden_.empty() ? 0 : 1;
     disturb();
     std::this_thread::sleep_for(step_time_);
+  }
+
+  /// A step that does not end. Signals are heard meanwhile.
+  [[noreturn]] void hang() const {
+    std::ofstream(directory_ / ("hangs." + std::to_string(rank_))) << step_;
+    for (;;) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
   }
 
   void disturb() const {
@@ -335,7 +398,10 @@ class Field {
   void print_result() const {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      sum += values_[i] * (2 * (first_ + i) + 1);
+      sum += values_[i] * (2 * place(i) + 1);
+    }
+    if (options_.contains("own")) {
+      sum += (static_cast<std::uint64_t>(rank_) + 2) * own_.back();
     }
     std::uint64_t total = 0;
     MPI_Reduce(&sum, &total, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
@@ -356,7 +422,12 @@ class Field {
   Options options_;
   int rank_ = 0;
   int size_ = 1;
+  std::uint64_t elements_ = number("elements", 1000);
+  std::uint64_t columns_ = number("columns", 1);
+  std::uint64_t piece_ = 0;  ///< of the field
   std::uint64_t first_ = 0;
+  bool is_first_ = true;  ///< step of this start
+  std::vector<std::uint64_t> own_;
   std::vector<std::uint64_t> values_;
   std::uint64_t step_ = 0;
   double sum_ = 0;
@@ -370,6 +441,17 @@ class Field {
 };
 
 }  // namespace
+
+/// In place of MPI's own, which the library asks for the name of its host.
+extern "C" int MPI_Get_processor_name(char* name, int* length) {
+  if (!hosts_are_played) {
+    return PMPI_Get_processor_name(name, length);
+  }
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  *length = std::snprintf(name, MPI_MAX_PROCESSOR_NAME, "node%d", rank);
+  return MPI_SUCCESS;
+}
 
 int main(int argc, char** argv) {
   if (argc < 4) {
@@ -387,6 +469,7 @@ int main(int argc, char** argv) {
     sigaction(SIGTERM, &action, nullptr);
     sigaction(SIGUSR1, &action, nullptr);
   }
+  hosts_are_played = options.contains("hosts");
   if (!options.contains("late") && !options.contains("signals")) {
     reprieve::watch_signals();
   }
