@@ -35,11 +35,10 @@ if(REPRIEVE_PYTHON)
       ENVIRONMENT PYTHONPATH=${PROJECT_BINARY_DIR}/python PYTHONDONTWRITEBYTECODE=1)
     set_tests_properties(python.torch.2_ranks PROPERTIES SKIP_RETURN_CODE 77)
     list(JOIN reprieve_mpirun " " mpirun)
-    set(with_mpirun ${CMAKE_COMMAND} -E env "MPIRUN=${mpirun}" ${REPRIEVE_PYTHON})
     add_test(NAME python.processes
-      COMMAND ${with_mpirun} ${CMAKE_CURRENT_LIST_DIR}/process_test.py ${PROJECT_BINARY_DIR})
+      COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/process_test.py ${PROJECT_BINARY_DIR})
     set_tests_properties(python.processes PROPERTIES
-      ENVIRONMENT "${reprieve_mpi_environment}" LABELS e2e PROCESSORS 2 TIMEOUT 300 SKIP_RETURN_CODE 77)
+      ENVIRONMENT "${reprieve_mpi_environment};MPIRUN=${mpirun}" LABELS e2e PROCESSORS 2 TIMEOUT 300 SKIP_RETURN_CODE 77)
   endif()
 else()
   message(STATUS "Python is not installed: what it sees of checkpoints is not tested")
