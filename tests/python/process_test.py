@@ -27,7 +27,7 @@ if not (BUILD / "bin" / "tutorial_cpp").exists():
     print("skipped: the programs of the tutorial are not built")
     sys.exit(77)
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = 4000  # two seconds and more, in which the signals come
+STEPS = 2500  # more than a second, in which the signals come
 
 
 class Programs(unittest.TestCase):
