@@ -6,7 +6,6 @@
 #include <signal.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <thread>
