@@ -39,8 +39,8 @@ struct ResilientOptions {
 /// So the steps since the newest checkpoint, or since the newest node-local copy whose parts are all there, are
 /// computed again; nothing else is lost. It needs an MPI that outlives the death of a rank: Open MPI 5, started by
 /// `mpirun --with-ft ulfm --mca async_mpi_finalize 1`. Without the second option its MPI_Finalize hung in one of ten
-/// runs in which a rank had died. Its mpirun ends the job when a node is lost with the daemon there. Under any other MPI
-/// `body` is called once, and the death of a rank ends the job, as ever.
+/// runs in which a rank had died. Its mpirun ends the job when a node is lost with the daemon there. Under any other
+/// MPI `body` is called once, and the death of a rank ends the job, as ever.
 ///
 /// Rules for @p body:
 /// - It communicates by the communicator that it gets, or by others made of it. Of these, it must not wait in one while

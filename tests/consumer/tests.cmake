@@ -18,7 +18,7 @@ foreach(library shared static)
     add_test(NAME consumer.${library}.${way} COMMAND ${CMAKE_CURRENT_LIST_DIR}/try.sh ${way} ${installed}
       ${consumer_folder}/${library}-${way} $<$<STREQUAL:${library},static>:static>)
     set_tests_properties(consumer.${library}.${way} PROPERTIES
-      LABELS consumer TIMEOUT 600 FIXTURES_REQUIRED consumer_installed PROCESSORS 3 ENVIRONMENT "${consumer_environment}")
+      LABELS consumer TIMEOUT 600 FIXTURES_REQUIRED consumer_installed PROCESSORS 2 ENVIRONMENT "${consumer_environment}")
   endforeach()
 endforeach()
 

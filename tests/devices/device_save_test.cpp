@@ -149,19 +149,27 @@ TEST_F(Devices, WorkOfFunctionsInARestoreIsWaitedFor) {
   }
 }
 
+/// A function of the fake driver.
+template <class Function>
+Function* driver_function(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), name));
+}
+void* context_of(const Numbers& numbers) {
+  void* context = nullptr;
+  const auto attribute = driver_function<int(void*, int, std::uintptr_t)>("cuPointerGetAttribute");
+  EXPECT_EQ(attribute(&context, 1, reinterpret_cast<std::uintptr_t>(numbers.data())), 0);
+  return context;
+}
+
 /// What is current need not be a context of the device to which memory of a pool belongs.
 TEST_F(Devices, MemoryOfAPoolOfAnotherDevice) {
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  const auto attribute = reinterpret_cast<int (*)(void*, int, std::uintptr_t)>(dlsym(library, "cuPointerGetAttribute"));
-  const auto set_current = reinterpret_cast<int (*)(void*)>(dlsym(library, "cuCtxSetCurrent"));
+  const auto set_current = driver_function<int(void*)>("cuCtxSetCurrent");
   const Numbers other({&cuda()}, 1);
-  void* context = nullptr;
-  ASSERT_EQ(attribute(&context, 1, reinterpret_cast<std::uintptr_t>(other.data())), 0);
   Numbers numbers({&cuda(), FAKE_POOL, 1}, 1000);
   Checkpoint state;
   state.add_per_rank("numbers", std::span(numbers.data(), 1000));
   CheckpointManager manager = open(state);
-  ASSERT_EQ(set_current(context), 0);
+  ASSERT_EQ(set_current(context_of(other)), 0);
   cuda().launch(numbers.data(), numbers.bytes(), 0x11);
   EXPECT_NO_THROW(manager.save(1));
   std::ranges::fill(numbers.seen(), 0.0);
@@ -204,15 +212,10 @@ TEST_F(Devices, UnifiedMemoryIsWaitedForAndUsedInPlace) {
 TEST_F(Devices, AStreamCanBeNamed) {
   // The fake's streams are the contexts of its devices.
   Numbers first({&cuda()}, 10);
-  std::vector<void*> stream(1);
   {
     Checkpoint state;
     state.add_per_rank("first", std::span(first.data(), 10));
-    void* context = nullptr;
-    const auto attribute = reinterpret_cast<int (*)(void*, int, std::uintptr_t)>(
-        dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "cuPointerGetAttribute"));
-    ASSERT_EQ(attribute(&context, 1, reinterpret_cast<std::uintptr_t>(first.data())), 0);
-    state.set_memory_space("first", cuda_memory(context));
+    state.set_memory_space("first", cuda_memory(context_of(first)));
     CheckpointManager manager = open(state);
     cuda().reset();
     cuda().fail("cuCtxSynchronize", 1);  // the device as a whole is not waited for

@@ -221,40 +221,8 @@ CUresult cuMemHostUnregister(void* host) {
   return fake::unpin(host) ? 0 : 713;
 }
 
-// What a program does besides: reprieve-bench, for one.
-
-CUresult cuInit(unsigned) { return 0; }
-CUresult cuDeviceGetCount(int* count) {
-  *count = 2;
-  return 0;
-}
 CUresult cuCtxSetCurrent(CUcontext context) {
   contexts.assign(1, context);
-  return 0;
-}
-CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
-  *address = reinterpret_cast<CUdeviceptr>(fake::allocate(bytes, FAKE_DEVICE, device_of(current())));
-  return 0;
-}
-CUresult cuMemFree_v2(CUdeviceptr address) {
-  fake::release(reinterpret_cast<void*>(address));
-  return 0;
-}
-CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
-  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  return *memory != nullptr && fake::pin(*memory, bytes, device_of(current())) ? 0 : 2;
-}
-CUresult cuMemFreeHost(void* memory) {
-  fake::unpin(memory);
-  std::free(memory);
-  return 0;
-}
-CUresult cuMemcpyDtoH_v2(void* host, CUdeviceptr device, std::size_t bytes) {
-  std::memcpy(host, fake::shadow(device, bytes), bytes);
-  return 0;
-}
-CUresult cuMemcpyHtoD_v2(CUdeviceptr device, const void* host, std::size_t bytes) {
-  std::memcpy(fake::shadow(device, bytes), host, bytes);
   return 0;
 }
 

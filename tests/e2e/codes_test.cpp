@@ -6,7 +6,6 @@
 #include <signal.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <thread>
@@ -22,6 +21,29 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
+/// The output of a run to the end.
+std::string finish(const MpiCommand& command) {
+  Mpirun job(command);
+  EXPECT_EQ(job.wait(kHang), 0) << job.err();
+  return job.out();
+}
+
+/// Sends a signal to one rank some time after the loop has begun, and waits for the end. Returns the output.
+std::string disturb(const MpiCommand& command, const fs::path& checkpoints, std::mt19937& random, int signal) {
+  const std::size_t before = times_ready(checkpoints);
+  Mpirun job(command);
+  EXPECT_TRUE(wait_until([&] { return times_ready(checkpoints) > before || !job.running(); }, kHang));
+  const int told = std::uniform_int_distribution(0, command.ranks - 1)(random);
+  const std::chrono::milliseconds after(std::uniform_int_distribution(0, 500)(random));
+  std::this_thread::sleep_for(after);
+  EXPECT_TRUE(job.send_to_rank(told, signal)) << job.out() << job.err();
+  const auto code = job.wait(kHang);
+  EXPECT_TRUE(signal == SIGKILL ? code && *code != 0 : code == 42)
+      << "rank " << told << " of " << command.ranks << " told after " << after.count() << " ms\n"
+      << job.out() << job.err();
+  return job.out();
+}
+
 class Code : public testing::TestWithParam<std::string> {
  protected:
   static constexpr int kRanks = 3;
@@ -32,41 +54,16 @@ class Code : public testing::TestWithParam<std::string> {
     }
   }
 
-  /// Steps of @p step_us: a run that is to be disturbed would last 4 s and more.
-  [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, const std::string& step_us) const {
-    return std::make_unique<Mpirun>(MpiCommand{.ranks = ranks,
-                                               .arguments = {program("e2e_code_" + GetParam()), "1000", step_us},
-                                               .directory = directory_.path()});
+  [[nodiscard]] MpiCommand command(int ranks, const std::string& step_us) const {
+    return {.ranks = ranks,
+            .arguments = {program("e2e_code_" + GetParam()), "1000", step_us},
+            .directory = directory_.path()};
   }
+  [[nodiscard]] std::string finish(int ranks) const { return test::finish(command(ranks, "0")); }
 
-  [[nodiscard]] std::string finish(int ranks) const {
-    const auto job = start(ranks, "0");
-    EXPECT_EQ(job->wait(kHang), 0) << job->err();
-    return job->out();
-  }
-
-  /// Waits for the loop to begin, and then for a while.
-  void let_run(Mpirun& job) {
-    ++starts_;
-    ASSERT_TRUE(
-        wait_until([&] { return times_ready(directory_ / "checkpoints") >= starts_ || !job.running(); }, kHang));
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(50, 600)(random_)));
-  }
-
-  /// Returns what the job printed.
-  std::string preempt(int ranks) {
-    const auto job = start(ranks, "4000");
-    let_run(*job);
-    EXPECT_TRUE(job->send_to_rank(std::uniform_int_distribution(0, ranks - 1)(random_), SIGTERM)) << job->err();
-    EXPECT_EQ(job->wait(kHang), 42) << job->out() << job->err();
-    return job->out();
-  }
-
-  void kill(int ranks) {
-    const auto job = start(ranks, "4000");
-    let_run(*job);
-    EXPECT_TRUE(job->send_to_rank(std::uniform_int_distribution(0, ranks - 1)(random_), SIGKILL)) << job->err();
-    EXPECT_NE(job->wait(kHang), 0) << job->out();
+  /// Of a run that would last 4 s and more.
+  std::string disturb(int ranks, int signal) {
+    return test::disturb(command(ranks, "4000"), directory_ / "checkpoints", random_, signal);
   }
 
   /// "N DIGEST" of the line that begins with @p word.
@@ -84,7 +81,6 @@ class Code : public testing::TestWithParam<std::string> {
 
   TemporaryDirectory directory_;
   std::mt19937 random_{std::random_device{}()};
-  std::size_t starts_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Of, Code, testing::Values("staggered", "particles", "nodes"),
@@ -95,17 +91,17 @@ INSTANTIATE_TEST_SUITE_P(Of, Code, testing::Values("staggered", "particles", "no
 TEST_P(Code, EndsWithTheSameBitsAfterPreemptionsAndAKill) {
   const std::string undisturbed = finish(kRanks);
   fs::remove_all(directory_ / "checkpoints");
-  preempt(kRanks);
-  kill(kRanks);
-  preempt(kRanks);
+  disturb(kRanks, SIGTERM);
+  disturb(kRanks, SIGKILL);
+  disturb(kRanks, SIGTERM);
   EXPECT_EQ(end_of(finish(kRanks)), end_of(undisturbed));
 }
 
 /// On another number of ranks it continues with the state that was saved, bit for bit.
 TEST_P(Code, ContinuesWithTheSavedStateOnOtherNumbersOfRanks) {
-  std::string saved = state_after("saved", preempt(2));
+  std::string saved = state_after("saved", disturb(2, SIGTERM));
   for (const int ranks : {3, 1}) {
-    const std::string output = preempt(ranks);
+    const std::string output = disturb(ranks, SIGTERM);
     EXPECT_EQ(state_after("restored", output), saved) << "on " << ranks << " ranks";
     saved = state_after("saved", output);
   }
@@ -130,16 +126,11 @@ class Petsc : public testing::Test {
     }
   }
 
-  [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, std::vector<std::string> options) const {
-    options.insert(options.begin(), program("e2e_code_petsc"));
-    return std::make_unique<Mpirun>(
-        MpiCommand{.ranks = ranks, .arguments = std::move(options), .directory = directory_.path()});
+  [[nodiscard]] MpiCommand command(int ranks, const std::vector<std::string>& options) const {
+    return {.ranks = ranks, .arguments = joined({program("e2e_code_petsc")}, options), .directory = directory_.path()};
   }
-
-  [[nodiscard]] std::string finish(int ranks, std::vector<std::string> options) const {
-    const auto job = start(ranks, std::move(options));
-    EXPECT_EQ(job->wait(kHang), 0) << job->err();
-    return job->out();
+  [[nodiscard]] std::string finish(int ranks, const std::vector<std::string>& options) const {
+    return test::finish(command(ranks, options));
   }
 
   TemporaryDirectory directory_;
@@ -149,14 +140,9 @@ TEST_F(Petsc, IsPreemptibleByAnOptionAndResumesOnOtherNumbersOfRanks) {
   const std::string undisturbed = finish(1, {});
   EXPECT_THAT(undisturbed, HasSubstr("final "));
   EXPECT_FALSE(fs::exists(directory_ / "run"));
-  std::size_t starts = 0;
+  std::mt19937 random;
   for (const int ranks : {3, 2}) {
-    const auto job = start(ranks, {"-reprieve_directory", "run", "-pause_us", "8000"});
-    ++starts;
-    ASSERT_TRUE(wait_until([&] { return times_ready(directory_ / "run") >= starts || !job->running(); }, kHang));
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    ASSERT_TRUE(job->send_to_rank(ranks - 1, SIGTERM)) << job->err();
-    ASSERT_EQ(job->wait(kHang), 42) << job->out() << job->err();
+    disturb(command(ranks, {"-reprieve_directory", "run", "-pause_us", "8000"}), directory_ / "run", random, SIGTERM);
   }
   const std::string resumed = finish(1, {"-reprieve_directory", "run"});
   EXPECT_THAT(resumed, testing::Not(HasSubstr("from 0\n")));
@@ -168,17 +154,17 @@ TEST_F(Petsc, IsPreemptibleByAnOptionAndResumesOnOtherNumbersOfRanks) {
 /// Another problem in the same directory: the library's message reaches the user through PETSc.
 TEST_F(Petsc, AnErrorOfTheLibraryIsOneOfPetsc) {
   static_cast<void>(finish(1, {"-reprieve_directory", "run"}));
-  const auto job = start(1, {"-reprieve_directory", "run", "-da_refine", "1"});
-  EXPECT_NE(job->wait(kHang), 0);
-  EXPECT_THAT(job->err(), HasSubstr("does not fit the registered state"));
+  Mpirun job(command(1, {"-reprieve_directory", "run", "-da_refine", "1"}));
+  EXPECT_NE(job.wait(kHang), 0);
+  EXPECT_THAT(job.err(), HasSubstr("does not fit the registered state"));
 }
 
 /// What would be saved or resumed with other values is refused.
 TEST_F(Petsc, UseThatWouldLoseTheSolutionIsAnError) {
   const auto error_of = [&](const std::string& option, const std::string& value) {
-    const auto job = start(2, {"-reprieve_directory", "run", option, value});
-    EXPECT_NE(job->wait(kHang), 0) << job->out();
-    return job->err();
+    Mpirun job(command(2, {"-reprieve_directory", "run", option, value}));
+    EXPECT_NE(job.wait(kHang), 0) << job.out();
+    return job.err();
   };
   EXPECT_THAT(error_of("-ts_exact_final_time", "interpolate"), HasSubstr("works on another vector"));
   static_cast<void>(finish(2, {"-reprieve_directory", "run", "-ts_max_steps", "10"}));
@@ -199,29 +185,15 @@ TEST_F(Petsc, StepsOfSeveralStagesResumeWithTheSameBits) {
 
 class LoopsPage : public testing::TestWithParam<const char*> {
  protected:
-  /// A job that is to be stopped makes steps of 2 ms: left alone, it would last 8 s and more.
-  [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, const std::string& step_us) const {
-    const std::vector<std::string> words{program("e2e_loops"), GetParam(), checkpoints_.string(), "4000", step_us};
-    return std::make_unique<Mpirun>(MpiCommand{.ranks = ranks, .arguments = words});
+  [[nodiscard]] MpiCommand command(int ranks, const std::string& step_us) const {
+    return {.ranks = ranks, .arguments = {program("e2e_loops"), GetParam(), checkpoints_.string(), "4000", step_us}};
   }
+  [[nodiscard]] std::string finish(int ranks) const { return test::finish(command(ranks, "0")); }
 
-  void preempt(int ranks) {
-    const std::size_t before = times_ready(checkpoints_);
-    const auto job = start(ranks, "2000");
-    static_cast<void>(wait_until([&] { return times_ready(checkpoints_) > before || !job->running(); }, kHang));
-    const int told = std::uniform_int_distribution(0, ranks - 1)(random_);
-    const std::chrono::milliseconds after(std::uniform_int_distribution(0, 400)(random_));
-    std::this_thread::sleep_for(after);
-    ASSERT_TRUE(job->send_to_rank(told, SIGTERM)) << job->out() << job->err();
-    ASSERT_EQ(job->wait(kHang), 42) << "rank " << told << " of " << ranks << " told after " << after.count() << " ms\n"
-                                    << job->out() << job->err();
-  }
-
-  /// The output of a run to the end.
-  [[nodiscard]] std::string finish(int ranks) const {
-    const auto job = start(ranks, "0");
-    EXPECT_EQ(job->wait(kHang), 0) << job->err();
-    return job->out();
+  void clear() const {
+    for (const auto& entry : fs::directory_iterator(directory_.path())) {
+      fs::remove_all(entry.path());
+    }
   }
 
   TemporaryDirectory directory_;
@@ -237,14 +209,12 @@ INSTANTIATE_TEST_SUITE_P(Of, PartsUnderASupervisor, testing::Values("parts"),
 
 TEST_P(PartsUnderASupervisor, AreToldAndSave) {
   const std::string undisturbed = finish(2);
-  for (const auto& entry : fs::directory_iterator(directory_.path())) {
-    fs::remove_all(entry.path());
-  }
+  clear();
   for (const int ranks : {3, 2}) {
     const std::size_t before = times_ready(checkpoints_);
-    Mpirun job({.ranks = ranks,
-                .arguments = {program("e2e_loops"), GetParam(), checkpoints_.string(), "4000", "2000"},
-                .launch_prefix = {program("reprieve"), "run", "--"}});
+    MpiCommand supervised = command(ranks, "2000");
+    supervised.launch_prefix = {program("reprieve"), "run", "--"};
+    Mpirun job(supervised);
     ASSERT_TRUE(wait_until([&] { return times_ready(checkpoints_) > before || !job.running(); }, kHang));
     job.send(SIGTERM);
     ASSERT_EQ(job.wait(kHang), 42) << job.out() << job.err();
@@ -260,67 +230,12 @@ INSTANTIATE_TEST_SUITE_P(Of, LoopsPage,
 TEST_P(LoopsPage, EndsAsIfItHadNotBeenDisturbed) {
   const std::string undisturbed = finish(2);
   EXPECT_THAT(undisturbed, testing::HasSubstr("digest"));
-  for (const auto& entry : fs::directory_iterator(directory_.path())) {
-    fs::remove_all(entry.path());
+  clear();
+  for (const int ranks : {3, 2}) {  // steps of 2 ms: left alone, it would last 8 s and more
+    disturb(command(ranks, "2000"), checkpoints_, random_, SIGTERM);
   }
-  ASSERT_NO_FATAL_FAILURE(preempt(3));
-  ASSERT_NO_FATAL_FAILURE(preempt(2));
   EXPECT_EQ(finish(4), undisturbed);
 }
-
-// The programs of apps/guide/tutorial: each, preempted by a real signal and resumed on another number of ranks, ends as
-// the program does that knows nothing of Reprieve. tests/consumer has the tutorial's text, command by command.
-
-using namespace std::chrono_literals;
-
-/// Lasts long enough for a signal to arrive, however fast the machine.
-const std::string kTutorialSteps = "10000";
-
-class Tutorial : public testing::TestWithParam<std::string> {
- protected:
-  [[nodiscard]] MpiCommand command(const std::string& name, int ranks, const std::string& steps) const {
-    return {.ranks = ranks, .arguments = {program(name), steps}, .directory = directory_.path()};
-  }
-
-  /// The line "sum ..." of a run that is left alone.
-  [[nodiscard]] std::string sum(const MpiCommand& job) const {
-    Mpirun mpirun(job);
-    EXPECT_EQ(mpirun.wait(kHang), 0) << mpirun.err();
-    EXPECT_TRUE(mpirun.out().starts_with("sum ")) << mpirun.out();
-    return mpirun.out();
-  }
-
-  TemporaryDirectory directory_;
-};
-
-TEST_P(Tutorial, IsPreemptedAndResumedOnAnotherNumberOfRanks) {
-  const std::string name = "tutorial_" + GetParam();
-  if (!std::filesystem::exists(program(name))) {
-    GTEST_SKIP() << name << " was not built";
-  }
-  const std::string expected = sum(command(name + "_before", 1, kTutorialSteps));
-  {
-    Mpirun job(command(name, 2, kTutorialSteps));
-    ASSERT_TRUE(wait_until([&] { return times_ready(directory_ / "checkpoints") > 0 || !job.running(); }, kHang));
-    std::this_thread::sleep_for(100ms);  // so that mostly there is a step or more to be saved
-    ASSERT_TRUE(job.send_to_rank(1, SIGTERM)) << job.err();
-    ASSERT_TRUE(wait_until([&] { return job.ranks().empty(); }, kHang)) << job.err();
-    if (const auto code = job.wait(kHungLauncher)) {  // a launcher that hangs after its ranks have left is killed
-      EXPECT_EQ(code, 42) << job.err();
-    }
-  }
-  const auto exits = events_of(read_text(directory_ / "checkpoints" / "events.jsonl"), "exit");
-  ASSERT_FALSE(exits.empty());
-  const nlohmann::json& exit = exits.back();
-  ASSERT_TRUE(exit.is_object());
-  EXPECT_EQ(exit.at("exit_code"), 42);
-  EXPECT_LT(exit.at("run_calls"), std::stoi(kTutorialSteps));
-  EXPECT_EQ(sum(command(name, 1, kTutorialSteps)),
-            expected);  // more ranks than cores would take minutes; tests/consumer has 3
-}
-
-INSTANTIATE_TEST_SUITE_P(Languages, Tutorial, testing::Values("cpp", "c", "f90"),
-                         [](const auto& language) { return language.param; });
 
 }  // namespace
 }  // namespace reprieve::test

@@ -73,20 +73,22 @@ class DrillTest : public ::testing::Test {
     return result;
   }
 
+  [[nodiscard]] static Words mpirun(const Words& words) {
+    return joined({"mpirun", "--oversubscribe", "--bind-to", "none", "-n", std::to_string(kRanks)}, words);
+  }
   /// The words of an mpirun with a program of this build.
   [[nodiscard]] static Words mpirun(const std::string& name, const Words& arguments) {
-    return joined({"mpirun", "--oversubscribe", "--bind-to", "none", "-n", std::to_string(kRanks), program(name)},
-                  arguments);
+    return mpirun(joined({program(name)}, arguments));
   }
 
-  /// An endless simulation (programs/steps.cpp) whose steps last @p step_ms.
+  /// An endless simulation (programs/field.cpp) whose steps last @p step_ms.
   [[nodiscard]] Words simulation(int step_ms, const Words& faults = {}) const {
-    return mpirun("e2e_steps", joined({checkpoints().string(), "1000000", std::to_string(step_ms)}, faults));
+    return mpirun("e2e_field", joined({checkpoints().string(), "1000000", std::to_string(step_ms)}, faults));
   }
 
   /// One that comes to its end.
   [[nodiscard]] Words short_simulation(const Words& faults) const {
-    return mpirun("e2e_steps", joined({checkpoints().string(), "60", "40"}, faults));
+    return mpirun("e2e_field", joined({checkpoints().string(), "60", "40"}, faults));
   }
 
   /// `sh -c script`, in which "$@" is the command.
@@ -125,14 +127,15 @@ class DrillLoss : public DrillTest {
 };
 
 TEST_F(DrillLoss, ProgramWithoutAHandlerDies) {
-  const Result result = drill({"--ready-timeout", "1s"}, mpirun("e2e_careless", {"10"}));
+  const Result result = drill({"--ready-timeout", "1s"}, mpirun({"sleep", "1000"}));
   expect_problem(result, "no_handler", "PreemptionCheckpointHandler");
   EXPECT_EQ(result.report["first_start"]["exit_code"], 128 + SIGUSR1);
   EXPECT_TRUE(result.report["second_start"].is_null());
 }
 
 TEST_F(DrillLoss, ProgramThatIgnoresTheSignalIsKilled) {
-  const Result result = drill({"--ready-timeout", "1s", "--grace", "1s"}, mpirun("e2e_careless", {"10", "ignore"}));
+  const Result result =
+      drill({"--ready-timeout", "1s", "--grace", "1s"}, mpirun({"sh", "-c", "trap '' TERM USR1; sleep 1000"}));
   expect_problem(result, "no_handler", "PreemptionCheckpointHandler");
   EXPECT_GE(result.report["notice"]["killed_s"], 1.0);
 }
@@ -250,7 +253,7 @@ TEST_F(DrillLoss, OutputThatNobodyReads) {
 }
 
 TEST_F(DrillLoss, DirectoryThatIsAnotherOneEachTime) {
-  const Words words = mpirun("e2e_steps", {"$0-$$", "1000000", "20"});
+  const Words words = mpirun("e2e_field", {"$0-$$", "1000000", "20"});
   std::string script = "exec";
   for (const std::string& word : words) {
     script += " " + word;
@@ -286,7 +289,7 @@ TEST_F(DrillLoss, StateThatIsInitialisedAfterTheRestore) {
 class DrillDoubt : public DrillTest {};
 
 TEST_F(DrillDoubt, ProgramThatIsOverBeforeTheNotice) {
-  const Result result = drill({}, mpirun("e2e_steps", {checkpoints().string(), "5", "1"}));
+  const Result result = drill({}, mpirun("e2e_field", {checkpoints().string(), "5", "1"}));
   EXPECT_EQ(result.code, 2) << result.all();
   EXPECT_EQ(result.grade("ended_early"), "unknown") << result.all();
   EXPECT_THAT(result.finding("ended_early")["advice"], HasSubstr("--after"));
@@ -365,7 +368,7 @@ TEST_F(DrillSurvival, OfAScriptThatBecomesItsLauncher) {
 }
 
 TEST_F(DrillSurvival, LeavesTheUsersCheckpointsAlone) {
-  Process earlier({mpirun("e2e_steps", {checkpoints().string(), "21", "1", "save_every=10"}), mpirun_environment()});
+  Process earlier({mpirun("e2e_field", {checkpoints().string(), "21", "1", "save_every=10"}), mpirun_environment()});
   ASSERT_EQ(earlier.wait(kLimit), 0) << earlier.err();
   const auto content = [&] {
     std::map<std::string, std::string> files;
@@ -405,13 +408,9 @@ TEST_F(DrillSurvival, ReportForPeople) {
 
 class DrillReplay : public DrillTest {
  protected:
-  /// A ring of cells, with a fault or without.
-  [[nodiscard]] Words ring(const std::string& fault, int steps = 1'000'000) const {
-    Words arguments{checkpoints().string(), std::to_string(steps), "10"};
-    if (!fault.empty()) {
-      arguments.push_back(fault);
-    }
-    return mpirun("e2e_ghosts", arguments);
+  /// A field with a fault or without (e2e/programs/field.cpp).
+  [[nodiscard]] Words field(const Words& faults, int steps = 1'000'000) const {
+    return mpirun("e2e_field", joined({checkpoints().string(), std::to_string(steps), "10", "save_every=3"}, faults));
   }
 
   [[nodiscard]] Words heat() const {
@@ -428,19 +427,19 @@ class DrillReplay : public DrillTest {
 };
 
 TEST_F(DrillReplay, FindsGhostCellsThatAreNotRegistered) {
-  const Result without = drill({"--after-steps", "20"}, ring("exchange_late"));
+  const Result without = drill({"--after-steps", "20"}, field({"lag=1"}));
   EXPECT_EQ(without.code, 0) << "what is registered comes back\n" << without.all();
-  const Result result = drill({"--after-steps", "20", "--replay", "4"}, ring("exchange_late"));
+  const Result result = drill({"--after-steps", "20", "--replay", "4"}, field({"lag=1"}));
   EXPECT_EQ(result.code, 1) << result.all();
   EXPECT_EQ(result.grade("replay_differs"), "problem") << result.all();
   EXPECT_THAT(result.finding("replay_differs")["text"], HasSubstr("after 4 steps, at step "));
-  EXPECT_THAT(result.finding("replay_differs")["text"], HasSubstr("cells differs first at element [0] ("));
+  EXPECT_THAT(result.finding("replay_differs")["text"], HasSubstr("values differs first at element [0] ("));
   EXPECT_THAT(result.finding("replay_differs")["advice"], HasSubstr("ghost layers"));
   const auto& replay = result.report["replay"];
   EXPECT_EQ(replay["from_step"], result.report["notice"]["saved_step"]);
   EXPECT_EQ(replay["resumed"]["restored_step"], replay["from_step"]);
   EXPECT_EQ(replay["undisturbed"]["begins_at_step"], 0);
-  EXPECT_EQ(replay["resumed"]["compared"]["different"], nlohmann::json({"cells"}));
+  EXPECT_EQ(replay["resumed"]["compared"]["different"], nlohmann::json({"values"}));
   expect_nothing_left();
 }
 
@@ -452,35 +451,35 @@ TEST_F(DrillReplay, OnAnotherNumberOfRanks) {
 }
 
 TEST_F(DrillReplay, RoundingOnAnotherNumberOfRanksIsNoProblem) {
-  const Result result = drill({"--after-steps", "20", "--replay", "4", "--ranks", "3"}, ring("rounding"));
+  const Result result = drill({"--after-steps", "20", "--replay", "4", "--ranks", "3"}, field({"rounding=1"}));
   EXPECT_EQ(result.code, 0) << result.all();
   ASSERT_EQ(result.grade("replay_rounding"), "warning") << result.all();
   EXPECT_EQ(result.report["replay"]["resumed"]["compared"]["differences"][0]["kind"], "rounding");
 }
 
 TEST_F(DrillReplay, CannotTellOfAProgramThatIsAnotherOneEachTime) {
-  const Result result = drill({"--after-steps", "20", "--replay", "4"}, ring("random"));
+  const Result result = drill({"--after-steps", "20", "--replay", "4"}, field({"random=1"}));
   EXPECT_EQ(result.code, 2) << result.all();
   EXPECT_EQ(result.grade("not_deterministic"), "unknown") << result.all();
-  EXPECT_THAT(result.finding("not_deterministic")["text"], HasSubstr("cells differs first at element [0] ("));
+  EXPECT_THAT(result.finding("not_deterministic")["text"], HasSubstr("values differs first at element [0] ("));
   EXPECT_THAT(result.finding("not_deterministic")["advice"], HasSubstr("--ignore"));
   expect_nothing_left();
 }
 
 TEST_F(DrillReplay, ComparesAtTheEndOfAProgramThatIsTooShort) {
-  const Result result = drill({"--after-steps", "20", "--replay", "100000"}, ring("", 600));
-  expect_way(result, "at step 600 (the end of the program, before the 100000 steps asked for)");
+  const Result result = drill({"--after-steps", "20", "--replay", "100000"}, field({}, 200));
+  expect_way(result, "at step 200 (the end of the program, before the 100000 steps asked for)");
 }
 
 TEST_F(DrillReplay, CannotTellAtAnEndWithoutACheckpoint) {
-  const Result result = drill({"--after-steps", "20", "--replay", "100000"}, ring("no_finish", 151));
+  const Result result = drill({"--after-steps", "20", "--replay", "100000"}, field({"no_finish=1"}, 151));
   EXPECT_EQ(result.code, 2) << result.all();
   EXPECT_EQ(result.grade("replay_too_long"), "unknown") << result.all();
   EXPECT_THAT(result.finding("replay_too_long")["text"], HasSubstr("the program ends at step 151"));
 }
 
 TEST_F(DrillReplay, KeepsTheCheckpointsOfAllRuns) {
-  const Result result = drill({"--after-steps", "20", "--replay", "7", "--keep"}, ring(""));
+  const Result result = drill({"--after-steps", "20", "--replay", "7", "--keep"}, field({}));
   EXPECT_EQ(result.code, 0) << result.all();
   EXPECT_THAT(result.finding("replay")["text"],
               HasSubstr("the resumed run goes the way of an undisturbed one: after 7 steps"));
@@ -511,7 +510,7 @@ TEST_F(DrillReplay, InterruptedByTheUserLeavesNothing) {
     const std::filesystem::directory_iterator drills(checkpoints());
     return std::distance(begin(drills), end(drills)) == 2;
   };
-  expect_nothing_after_ctrl_c(drill_command({"--after", "100ms", "--replay", "1000000", "--json"}, ring("")),
+  expect_nothing_after_ctrl_c(drill_command({"--after", "100ms", "--replay", "1000000", "--json"}, field({})),
                               has_undisturbed_run);
 }
 

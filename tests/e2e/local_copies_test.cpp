@@ -72,7 +72,9 @@ TEST_F(LocalCopies, OfARunThatHasFinishedAreNotMissed) {
   Environment environment = with_local_copies();
   environment["REPRIEVE_TERMINATION_SAVE_AT_FINISH"] = "false";
   for (const int life : {1, 2}) {
-    Mpirun job({.ranks = 2, .arguments = heat(checkpoints_, {.step_delay_ms = 1}), .environment = environment});
+    Mpirun job({.ranks = 2,
+                .arguments = joined(heat(checkpoints_, {.step_delay_ms = 1}), {"--steps", "300"}),
+                .environment = environment});
     EXPECT_EQ(job.wait(kHang), 0) << job.err();
     EXPECT_GE(events("local_copy_begun").size(), life);
     EXPECT_THAT(job.err(), Not(HasSubstr("took a node-local copy")));
@@ -606,63 +608,6 @@ TEST_F(LocalLives, EndAsUndisturbedOnesAndRestoreNothingThatWasUndone) {
     std::cout << ", harm " << static_cast<int>(kind) << ": " << times;
   }
   std::cout << std::endl;
-}
-
-/// How many steps a crash costs, and the loss of a host. Prints the median and the greatest of LOCAL_LOSSES of each.
-class LocalLosses : public LocalCopiesOnHosts {
- protected:
-  static constexpr int kStepMs = 50;
-
-  [[nodiscard]] std::unique_ptr<Mpirun> start_steps() const {
-    return start_program_on("h1:1,h2:1", 2, {program("e2e_steps"), checkpoints_, "100000", std::to_string(kStepMs)});
-  }
-
-  static int last_step(const std::string& out) {
-    const std::size_t at = out.rfind("\nstep ");
-    return at == std::string::npos ? 0 : std::stoi(out.substr(at + 6));
-  }
-
-  /// From the last step before the kill to the one at which the next start continues.
-  [[nodiscard]] int loss(bool loses_a_host) {
-    const auto job = start_steps();
-    EXPECT_TRUE(wait_until([&] { return last_step(job->out()) > 0 || !job->running(); }, kHang));
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(3000, 5000)(random_)));
-    job->send_to_ranks(SIGKILL);
-    EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
-    const int reached = last_step(job->out());
-    if (loses_a_host) {
-      clear(memory_ / "h2");
-    }
-    const auto next = start_steps();
-    EXPECT_TRUE(wait_until([&] { return last_step(next->out()) > 0 || !next->running(); }, kHang));
-    next->send_to_ranks(SIGKILL);
-    EXPECT_TRUE(next->wait(kHang)) << next->out() << next->err();
-    EXPECT_THAT(next->err(), HasSubstr(" info] restored "));
-    const int restored = events("restore").empty() ? 0 : last_restore().at("number").get<int>();
-    EXPECT_GT(restored, 0) << next->err();
-    clear(checkpoints_);
-    return reached - restored;
-  }
-
-  std::mt19937 random_{36};
-};
-
-TEST_F(LocalLosses, OfACrashAndOfAHost) {
-  has_partners_ = true;
-  every_s_ = 1;
-  const int crashes = number_from_environment("LOCAL_LOSSES", 1);
-  for (const bool loses_a_host : {false, true}) {
-    std::vector<int> losses;
-    for (int crash = 0; crash < crashes && !HasFailure(); ++crash) {
-      losses.push_back(loss(loses_a_host));
-    }
-    std::ranges::sort(losses);
-    if (!losses.empty()) {
-      std::cout << "[  LOSSES  ] " << (loses_a_host ? "a host: " : "a crash: ") << losses.size()
-                << " times, copies every " << every_s_ << " s, steps of " << kStepMs << " ms: median "
-                << losses[losses.size() / 2] << ", greatest " << losses.back() << " steps" << std::endl;
-    }
-  }
 }
 
 }  // namespace

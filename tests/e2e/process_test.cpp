@@ -6,38 +6,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <fstream>
-
 namespace reprieve::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-TEST(Process, GivesOutputAndExitCode) {
-  Process process({{"sh", "-c", "echo out; echo err >&2; exit 7"}});
-  EXPECT_EQ(process.wait(30s), 7);
-  EXPECT_EQ(process.out(), "out\n");
-  EXPECT_EQ(process.err(), "err\n");
-}
-
-TEST(Process, GivesKillingSignalAsShellsDo) {
-  Process process({{"sleep", "1000"}});
-  EXPECT_TRUE(process.running());
-  EXPECT_EQ(process.wait(1ms), std::nullopt);
-  process.send(SIGTERM);
-  EXPECT_EQ(process.wait(30s), 128 + SIGTERM);
-  process.send(SIGTERM);  // after the end: nothing happens
-}
-
-TEST(Process, SetsAndRemovesEnvironmentAndDirectory) {
-  const TemporaryDirectory directory;
-  Process process(
-      {{"sh", "-c", "echo $COLOUR ${HOME-none}; pwd"}, {{"COLOUR", "red"}, {"HOME", {}}}, directory.path()});
-  EXPECT_EQ(process.wait(30s), 0);
-  EXPECT_EQ(process.out(), "red none\n" + directory.path().string() + "\n");
-}
-
-TEST(Process, CannotStartIsAnError) { EXPECT_THROW(Process({{"/no/such/program"}}), std::system_error); }
 
 TEST(Process, LeavesNothingBehind) {
   pid_t orphan = 0;
@@ -63,17 +35,6 @@ TEST(Mpirun, FindsAndSignalsRanks) {
   EXPECT_FALSE(job.send_to_rank(3, SIGKILL));
   EXPECT_TRUE(job.send_to_rank(1, SIGKILL));
   EXPECT_EQ(job.wait(60s), 128 + SIGKILL) << job.err();
-}
-
-TEST(TemporaryDirectory, IsRemovedWithItsContent) {
-  std::filesystem::path path;
-  {
-    const TemporaryDirectory directory;
-    path = directory.path();
-    std::ofstream(directory / "file") << "content";
-    EXPECT_EQ(read_text(directory / "file"), "content");
-  }
-  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 }  // namespace

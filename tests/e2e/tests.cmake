@@ -64,7 +64,7 @@ endforeach()
 # A sixth of the time of these tests is computing, the rest is waiting: so each counts as one, whatever it starts.
 # Label e2e_quick: every notice, restart, error and tool once, on two ranks where it is made on several numbers of them.
 set(quick_e2e Trainer*.*/2Ranks Trainer/TrainerReshape.* TrainerNotice.* TrainerInput.* TrainerSource.* Of/LoopsPage.*
-  Run*.* Signals/* Scripts/* Tool* SbatchTemplate.* Process.* Mpirun.* TemporaryDirectory.* DrillSurvival.OfATraining*
+  Run*.* Signals/* Scripts/* Tool* SbatchTemplate.* Process.* Mpirun.* DrillSurvival.OfATraining*
   HeatTest.AnotherSplit*)
 list(JOIN quick_e2e ":" quick_e2e)
 # Label e2e_quick_few: of these what a system with other versions of all that is used may get wrong (.ci/debian13.sh).

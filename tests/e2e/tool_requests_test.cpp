@@ -26,7 +26,7 @@ class ToolRequests : public ToolTest {
   /// A run that makes steps until it is told to leave.
   [[nodiscard]] std::unique_ptr<Mpirun> start() const {
     auto run = std::make_unique<Mpirun>(
-        MpiCommand{.ranks = 2, .arguments = {program("e2e_steps"), directory, "1000000", "10", "save_every=1000000"}});
+        MpiCommand{.ranks = 2, .arguments = {program("e2e_field"), directory, "1000000", "10", "save_every=1000000"}});
     EXPECT_TRUE(wait_until([&] { return run->out().find("step") != std::string::npos; }, kHang)) << run->err();
     return run;
   }

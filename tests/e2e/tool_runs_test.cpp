@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `reprieve advise` with the event logs of real runs of the trainer.
+// `reprieve advise` and `reprieve report` with the event logs of real runs of the trainer.
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -42,64 +42,51 @@ class ToolOnRuns : public TrainerTest {
     EXPECT_THAT(answer.err, HasSubstr(words));
   }
 
-  /// Three starts: one is preempted, one killed, one comes to its end.
-  void preempt_kill_and_finish() const {
-    const auto preempted = start_and_wait(2, 2);
-    ASSERT_TRUE(preempted->send_to_rank(1, SIGTERM));
-    static_cast<void>(expect_preempted(*preempted));
-    const auto killed = start_and_wait(2, 2);
-    ASSERT_TRUE(killed->send_to_rank(0, SIGKILL));
-    static_cast<void>(finish(*killed));
-    ASSERT_EQ(run(2).code, 0);
+  [[nodiscard]] nlohmann::json tool_json(const std::string& subcommand, Options options = {}) const {
+    options.insert(options.end(), {checkpoints_.string(), "--json"});
+    const Answer answer = tool(subcommand, options);
+    EXPECT_EQ(answer.code, 0) << answer.out << answer.err;
+    auto parsed = nlohmann::json::parse(answer.out, nullptr, false);
+    EXPECT_TRUE(parsed.is_object()) << answer.out;
+    return parsed;
   }
-};
 
-class ToolAdvise : public ToolOnRuns {
- protected:
   [[nodiscard]] Answer advise(Options options) const {
     options.insert(options.begin(), checkpoints_.string());
     return tool("advise", options);
   }
 
-  [[nodiscard]] nlohmann::json advise_json(Options options, int code = 0) const {
-    options.emplace_back("--json");
-    const Answer answer = advise(options);
-    EXPECT_EQ(answer.code, code) << answer.out << answer.err;
-    auto parsed = nlohmann::json::parse(answer.out, nullptr, false);
-    EXPECT_TRUE(parsed.is_object()) << answer.out;
-    return parsed;
+  void expect_advice() const {
+    const auto answer = tool_json("advise");
+    const auto& measured = answer["measured"];
+    EXPECT_EQ(measured["runs"], 3);
+    EXPECT_EQ(measured["preempted"], 1);
+    EXPECT_EQ(measured["failed"], 1);
+    EXPECT_EQ(measured["finished"], 1);
+    EXPECT_EQ(measured["saves"], events("save_finished").size());
+    // The delay of 100 ms in each step of the slow runs, and more.
+    EXPECT_GE(measured["step_longest_s"].get<double>(), 0.1);
+    EXPECT_GT(measured["step_mean_s"].get<double>(), 0);
+    EXPECT_GE(measured["steps"], 16) << "two runs saved twice, every 4 steps";
+
+    const auto& interval = answer["checkpoint_interval"];
+    EXPECT_EQ(interval["mtbf_source"], "measured");
+    EXPECT_EQ(interval["mtbf_s"], measured["observed_s"]);
+    EXPECT_GT(interval["interval_s"].get<double>(), 0);
+    EXPECT_THAT(interval["lost_fraction"].get<double>(), AllOf(Ge(0), Lt(1)));
+    EXPECT_GE(interval["present_s"].get<double>(), 0.4);
+
+    const auto& notice = answer["notice"];
+    EXPECT_GE(notice["wait_s"], measured["step_longest_s"]);
+    EXPECT_GE(notice["signal_lead_s"], 40);
   }
 };
 
-TEST_F(ToolAdvise, FromRunsThatWerePreemptedKilledAndFinished) {
-  ASSERT_NO_FATAL_FAILURE(preempt_kill_and_finish());
-  const auto answer = advise_json({});
-  const auto& measured = answer["measured"];
-  EXPECT_EQ(measured["runs"], 3);
-  EXPECT_EQ(measured["preempted"], 1);
-  EXPECT_EQ(measured["failed"], 1);
-  EXPECT_EQ(measured["finished"], 1);
-  EXPECT_EQ(measured["saves"], events("save_finished").size());
-  // The delay of 100 ms in each step of the slow runs, and more.
-  EXPECT_GE(measured["step_longest_s"].get<double>(), 0.1);
-  EXPECT_GT(measured["step_mean_s"].get<double>(), 0);
-  EXPECT_GE(measured["steps"], 16) << "two runs saved twice, every 4 steps";
-
-  const auto& interval = answer["checkpoint_interval"];
-  EXPECT_EQ(interval["mtbf_source"], "measured");
-  EXPECT_EQ(interval["mtbf_s"], measured["observed_s"]);
-  EXPECT_GT(interval["interval_s"].get<double>(), 0);
-  EXPECT_THAT(interval["lost_fraction"].get<double>(), AllOf(Ge(0), Lt(1)));
-  EXPECT_GE(interval["present_s"].get<double>(), 0.4);
-
-  const auto& notice = answer["notice"];
-  EXPECT_GE(notice["wait_s"], measured["step_longest_s"]);
-  EXPECT_GE(notice["signal_lead_s"], 40);
-}
+using ToolAdvise = ToolOnRuns;
 
 TEST_F(ToolAdvise, GraceAndTextForPeople) {
   ASSERT_EQ(run(2, {"--checkpoint-every", "50"}).code, 0);
-  EXPECT_TRUE(advise_json({"--grace", "1h", "--mtbf", "1d"})["grace"]["two_saves_fit"]);
+  EXPECT_TRUE(tool_json("advise", {"--grace", "1h", "--mtbf", "1d"})["grace"]["two_saves_fit"]);
   const Answer enough = advise({"--grace", "1h", "--mtbf", "1d"});
   EXPECT_EQ(enough.code, 0);
   EXPECT_THAT(enough.out, AllOf(HasSubstr("enough for two saves"), HasSubstr("#SBATCH --signal=B:URG@"),
@@ -133,12 +120,6 @@ class ToolReport : public ToolOnRuns {
  protected:
   [[nodiscard]] static Answer report(const Options& options) { return tool("report", options); }
 
-  [[nodiscard]] nlohmann::json report_json() const {
-    const Answer answer = report({checkpoints_.string(), "--json"});
-    EXPECT_EQ(answer.code, 0) << answer.err;
-    return nlohmann::json::parse(answer.out, nullptr, false).at("runs");
-  }
-
   /// An event log in place of a run, for tests of what is done with the page.
   void write_log() const {
     std::filesystem::create_directories(checkpoints_);
@@ -150,8 +131,15 @@ class ToolReport : public ToolOnRuns {
 };
 
 TEST_F(ToolReport, OfARunThatWasPreemptedKilledAndFinished) {
-  ASSERT_NO_FATAL_FAILURE(preempt_kill_and_finish());
-  const auto runs = report_json();
+  const auto preempted = start_and_wait(2, 2);
+  ASSERT_TRUE(preempted->send_to_rank(1, SIGTERM));
+  static_cast<void>(expect_preempted(*preempted));
+  const auto killed = start_and_wait(2, 2);
+  ASSERT_TRUE(killed->send_to_rank(0, SIGKILL));
+  static_cast<void>(finish(*killed));
+  ASSERT_EQ(run(2).code, 0);
+  expect_advice();
+  const auto runs = tool_json("report").at("runs");
   ASSERT_EQ(runs.size(), 1U);
   const auto& told = runs[0];
   EXPECT_EQ(told["status"]["state"], "finished");

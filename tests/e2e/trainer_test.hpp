@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -39,19 +38,6 @@ inline MpiCommand training_command(int ranks, const std::filesystem::path& check
   const Options paths{"--checkpoint-dir", checkpoints.string(), "--summary", summary.string()};
   return {.ranks = ranks,
           .arguments = joined({program("reprieve-trainer")}, joined(kTraining, joined(paths, options)))};
-}
-
-/// Names the digest of this build of the trainer on so many ranks.
-inline std::filesystem::path digest_file(int ranks) {
-  const std::filesystem::path trainer = program("reprieve-trainer");
-  std::ostringstream build;
-  build << std::filesystem::file_size(trainer) << ' '
-        << std::filesystem::last_write_time(trainer).time_since_epoch().count();
-  for (const std::string& option : kTraining) {
-    build << ' ' << option;
-  }
-  const std::size_t key = std::hash<std::string>{}(build.str());
-  return std::filesystem::path(REPRIEVE_CACHE_DIR) / ("digest-" + std::to_string(key) + "-" + std::to_string(ranks));
 }
 
 inline std::string train_undisturbed(int ranks) {
@@ -176,19 +162,9 @@ class TrainerTest : public ::testing::Test {
     expect_tidy_directory();
   }
 
-  /// The state in which the training ends if nothing disturbs it. It is run once for every build and number of ranks:
-  /// the other tests, which are processes of their own, find the digest in a file.
+  /// The state in which the training ends if nothing disturbs it.
   static std::string undisturbed_digest(int ranks) {
-    const std::filesystem::path file = trainer::digest_file(ranks);
-    std::string digest = read_text(file);
-    if (digest.empty()) {
-      digest = trainer::train_undisturbed(ranks);
-      // Tests that run at the same time write the same; the rename keeps them from reading half of it.
-      const TemporaryDirectory temporary(file.parent_path());
-      std::ofstream(temporary / "digest") << digest;
-      std::filesystem::rename(temporary / "digest", file);
-    }
-    return digest;
+    return remembered("reprieve-trainer", std::to_string(ranks), [&] { return trainer::train_undisturbed(ranks); });
   }
 
   /// The events of this name, of all runs in `checkpoints_`.
@@ -261,8 +237,5 @@ class TrainerOnRanks : public TrainerTest, public ::testing::WithParamInterface<
 inline std::string ranks_text(const ::testing::TestParamInfo<int>& ranks) {
   return std::to_string(ranks.param) + "Ranks";
 }
-
-/// Instantiates a suite of TrainerOnRanks.
-#define REPRIEVE_ON_RANKS(Suite) INSTANTIATE_TEST_SUITE_P(Trainer, Suite, ::testing::Values(1, 2, 3, 8), ranks_text)
 
 }  // namespace reprieve::test

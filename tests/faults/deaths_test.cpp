@@ -67,7 +67,7 @@ class RandomKills : public testing::TestWithParam<int> {
 };
 
 TEST_P(RandomKills, NothingIsLost) {
-  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 80 : 35);
+  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 40 : 20);
   Lives lives(GetParam(), "/var/tmp");
   const std::vector<std::string> modes{"recycle", "files", "background", "local", "far"};
   // On a slow machine lives may end before they have saved: then there are more of them, each longer.
@@ -85,7 +85,7 @@ TEST_P(RandomKills, NothingIsLost) {
 /// Of node-local copies no more is lost than what came after the newest that is complete, and that is one interval.
 /// Each value of the state depends on all steps before: a mixture of two copies would end otherwise.
 TEST_P(RandomKills, TheNewestCompleteLocalCopyComesBack) {
-  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 180 : 60);
+  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 90 : 30);
   Lives lives(GetParam(), "/var/tmp");
   std::uint64_t there = 0;
   // On a slow machine lives may end before they have taken a copy: then there are more of them, each longer.
@@ -166,7 +166,7 @@ class EmergencySaveFaults : public testing::TestWithParam<bool> {
   /// A life that ends in an emergency save.
   Boundary live_and_be_saved(bool is_stopped) {
     const std::string quick = std::to_string(std::uniform_int_distribution(3, 40)(random_));
-    const Life life = lives_.start("long", {{"STEPPER_LONG", quick}});
+    const Life life = lives_.start("long", {}, {"hang_after=" + quick});
     std::optional<std::uint64_t> boundary;
     EXPECT_TRUE(wait_until([&] { return (all_hang() && (boundary = newest_copy())) || !life.job().running(); }, 120s));
     EXPECT_TRUE(life.job().running()) << life.job().out() << life.job().err();

@@ -387,10 +387,10 @@ INSTANTIATE_TEST_SUITE_P(Faults, FullDisk, testing::Values("tmpfs", "ext4", "xfs
 
 TEST_F(NoSpace, PeriodicSavesFailAndTheRunContinues) {
   REPRIEVE_NEEDS_MOUNT("tmpfs", "size=60m");
-  Mpirun job({.ranks = 2,
-              .arguments = {program("faults_field"), run_.string(), "400", "5", "save_every=20", "elements=100000",
-                            "keep=1000"},
-              .environment = {{"REPRIEVE_TERMINATION_SAVE_ATTEMPTS", "1000"}}});
+  Mpirun job(
+      {.ranks = 2,
+       .arguments = {program("e2e_field"), run_.string(), "400", "5", "save_every=20", "elements=100000", "keep=1000"},
+       .environment = {{"REPRIEVE_TERMINATION_SAVE_ATTEMPTS", "1000"}}});
   const auto says = [&job](const std::string& text) {
     return wait_until([&] { return (job.out() + job.err()).find(text) != std::string::npos || !job.running(); }, 60s);
   };
@@ -469,7 +469,7 @@ TEST_F(ReadOnly, InMidWrite) {
       std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(0, 50)(random)));
       std::ofstream(trigger) << "1";
       EXPECT_EQ(life.job().wait(60s), 3) << life.job().err();
-      EXPECT_THAT(life.job().err(), ContainsRegex("faults_stepper: .*(Read-only file system|Input/output error)"));
+      EXPECT_THAT(life.job().err(), ContainsRegex("e2e_field: .*(Read-only file system|Input/output error)"));
     }
     mounted_->again();
   }
@@ -488,7 +488,7 @@ TEST_F(NoSpace, TheDirectoryVanishesInMidWrite) {
       fs::remove_all(lives.directory(), changes);
     }
     EXPECT_EQ(life.job().wait(60s), 3) << life.job().err();
-    EXPECT_THAT(life.job().err(), HasSubstr("faults_stepper: "));
+    EXPECT_THAT(life.job().err(), HasSubstr("e2e_field: "));
   }
 }
 

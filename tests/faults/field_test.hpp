@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What the tests have in common that disturb a field (programs/field.cpp).
+/// What the tests have in common that disturb a field (e2e/programs/field.cpp).
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -29,8 +29,7 @@ class FieldTest : public testing::Test {
   [[nodiscard]] std::filesystem::path checkpoints() const { return directory_ / "checkpoints"; }
 
   [[nodiscard]] MpiCommand command(int ranks, int steps, int step_ms, const Options& options = {}) const {
-    const Options words{program("faults_field"), checkpoints().string(), std::to_string(steps),
-                        std::to_string(step_ms)};
+    const Options words{program("e2e_field"), checkpoints().string(), std::to_string(steps), std::to_string(step_ms)};
     return {.ranks = ranks, .arguments = joined(words, options), .directory = directory_.path()};
   }
   [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, int steps, int step_ms, const Options& options = {}) const {
@@ -79,7 +78,7 @@ class FieldTest : public testing::Test {
   static std::string digest_of(int steps, const Options& options = {}) {
     const TemporaryDirectory directory;
     MpiCommand command{.ranks = 1,
-                       .arguments = {program("faults_field"), directory / "c", std::to_string(steps), "0"},
+                       .arguments = {program("e2e_field"), directory / "c", std::to_string(steps), "0"},
                        .directory = directory.path()};
     for (const std::string& option : options) {
       if (option.starts_with("elements=")) {

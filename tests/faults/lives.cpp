@@ -85,16 +85,37 @@ int count_from(const char* variable, int usual) {
 }
 
 MpiCommand Lives::command(const fs::path& directory, std::uint64_t steps, const std::string& mode) const {
-  // Without the option, a launcher gives the survivors of a dead rank a second to clean up.
-  return {.ranks = ranks_,
-          .arguments = {program("faults_stepper"), directory, std::to_string(steps), mode},
-          .mpirun_options = {"--mca", "odls_base_sigkill_timeout", "0"},
-          .environment = {{"STEPPER_LOCAL", local_.path().string()}, {"STEPPER_TURN", std::to_string(restarts_ % 2)}}};
+  static const std::map<std::string, std::vector<std::string>> kModes{
+      {"recycle", {"keep=1", "save_every=1"}},
+      {"files", {"keep=1", "save_every=1", "files=1"}},
+      {"pieces", {"keep=1", "save_every=1", "pieces=1"}},
+      {"background", {"keep=2", "save_every=1", "background=1"}},
+      {"preempt", {"keep=1", "save_every=1", "notice_at_begin=1"}},
+      {"local", {"keep=1", "save_every=16"}},
+      {"far", {"keep=1", "partner=1", "hosts=1"}},
+      {"long", {"keep=1", "emergency_ms=20"}},
+      {"none", {}}};
+  MpiCommand what{.ranks = ranks_,
+                  .arguments = {program("e2e_field"), directory, std::to_string(steps), mode == "long" ? "2" : "0"},
+                  // Without the option, a launcher gives the survivors of a dead rank a second to clean up.
+                  .mpirun_options = {"--mca", "odls_base_sigkill_timeout", "0"}};
+  // 0.5 MiB a rank, not a whole number of pages; of both ranks enough for an exchange.
+  what.arguments =
+      joined(what.arguments, {"elements=" + std::to_string(251 * 262 * ranks_), "columns=262", "own=1", "io=direct"});
+  what.arguments = joined(what.arguments, kModes.at(mode));
+  if (mode == "local" || mode == "far" || mode == "long") {
+    what.arguments.push_back("local=" + local_.path().string());
+  }
+  if (mode == "far") {  // another piece in each second life, so that what a rank needs lies on another host
+    what.arguments.push_back("turn=" + std::to_string(restarts_ % 2));
+  }
+  return what;
 }
 
-Life Lives::start(const std::string& mode, const Environment& environment) {
+Life Lives::start(const std::string& mode, const Environment& environment, const std::vector<std::string>& options) {
   ++restarts_;
   MpiCommand what = command(run_, kForEver, mode);
+  what.arguments = joined(what.arguments, options);
   what.environment.insert(environment.begin(), environment.end());
   if (ranks_ == 1) {
     return {nullptr, start_alone(what)};

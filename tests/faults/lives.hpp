@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "support/process.hpp"
 
@@ -28,14 +29,24 @@ struct Life {
   [[nodiscard]] Process& job() const { return mpirun ? *mpirun : *alone; }
 };
 
-/// All lives of faults_stepper in one directory.
+/// All lives of a field (e2e/programs/field.cpp) in one directory, each in a mode:
+///   recycle     keeps one checkpoint, past the page cache, over the file of the one before
+///   files       keeps one checkpoint, with files of a save function, in a new file each time
+///   pieces      like recycle, with the field split the other way, so that the ranks exchange small pieces
+///   background  saves in the background
+///   preempt     has a notice in its first step
+///   local       takes a node-local copy after each step, and saves after each 16th
+///   far         takes node-local copies alone, with partners; each rank is on a host of its own
+///   long        takes a node-local copy after each step, and its ranks flush their copies at a notice soon
+///   none        saves nothing
 class Lives {
  public:
   explicit Lives(int ranks, const std::filesystem::path& parent = std::filesystem::temp_directory_path())
       : ranks_(ranks), temporary_(parent) {}
 
   /// Starts it, far from its end.
-  [[nodiscard]] Life start(const std::string& mode, const Environment& environment = {});
+  [[nodiscard]] Life start(const std::string& mode, const Environment& environment = {},
+                           const std::vector<std::string>& options = {});
 
   /// Waits until a job and all it started are gone. The exit code, or -1 if the launcher hung after the death of its
   /// ranks, a known defect of it. A failure if anything else hangs.
@@ -70,7 +81,6 @@ class Lives {
   void expect_nothing_lost() const { test::expect_nothing_lost(run_); }
 
   [[nodiscard]] const std::filesystem::path& directory() const noexcept { return run_; }
-  [[nodiscard]] int restarts() const { return restarts_; }
 
  private:
   [[nodiscard]] std::string digest_of(const std::filesystem::path& directory, std::uint64_t steps,

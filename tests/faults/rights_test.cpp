@@ -51,6 +51,16 @@ class Rights : public FieldTest {
     EXPECT_EQ(job->wait(kLimit), 0) << job->err();
   }
 
+  /// Of a directory with these rights, and with a group of its own if that is possible.
+  void expect_warning(mode_t mode, const std::string& warning) const {
+    fs::create_directory(checkpoints());
+    ASSERT_EQ(::chown(checkpoints().c_str(), static_cast<uid_t>(-1), ::geteuid() == 0 ? 12345 : ::getegid()), 0);
+    ASSERT_EQ(::chmod(checkpoints().c_str(), mode), 0);
+    const auto job = start(1, 5, 0);
+    EXPECT_EQ(job->wait(kLimit), 0);
+    EXPECT_THAT(job->err(), HasSubstr(warning));
+  }
+
  private:
   mode_t before_;
 };
@@ -123,23 +133,14 @@ TEST_F(Rights, ListsOfRightsAreThoseThatTheDirectoryGives) {
 }
 
 TEST_F(Rights, ADirectoryThatEverybodyMayWriteIsWarnedOf) {
-  fs::create_directory(checkpoints());
-  ASSERT_EQ(::chmod(checkpoints().c_str(), 0777), 0);
-  const auto job = start(1, 5, 0);
-  EXPECT_EQ(job->wait(kLimit), 0);
-  EXPECT_THAT(job->err(), HasSubstr("everybody may write in " + checkpoints().string()));
+  expect_warning(0777, "everybody may write in " + checkpoints().string());
 }
 
 TEST_F(Rights, ADirectoryThatAGroupMayWriteIsWarnedOf) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "needs root, to give a directory to a group";
   }
-  fs::create_directory(checkpoints());
-  ASSERT_EQ(::chown(checkpoints().c_str(), static_cast<uid_t>(-1), 12345), 0);
-  ASSERT_EQ(::chmod(checkpoints().c_str(), 0770), 0);
-  const auto job = start(1, 5, 0);
-  EXPECT_EQ(job->wait(kLimit), 0);
-  EXPECT_THAT(job->err(), HasSubstr("the group 12345 may write in " + checkpoints().string()));
+  expect_warning(0770, "the group 12345 may write in " + checkpoints().string());
 }
 
 class PlantedLink : public FieldTest {

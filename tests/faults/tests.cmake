@@ -48,7 +48,7 @@ if(faults_sources)
   target_compile_definitions(faults_tests PRIVATE
     REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_LIB_DIR="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
     REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  add_dependencies(faults_tests ${faults_programs} faults_injector reprieve_tool)
+  add_dependencies(faults_tests ${faults_programs} e2e_field faults_injector reprieve_tool)
   gtest_discover_tests(faults_tests DISCOVERY_TIMEOUT 120 PROPERTIES LABELS faults TIMEOUT 600 COST 100)  # long, so early
 endif()
 
@@ -76,7 +76,7 @@ function(reprieve_long_faults name filter)
   set_tests_properties(faults.long.${name} PROPERTIES LABELS long TIMEOUT 86400 RUN_SERIAL ON ENVIRONMENT "${ARGN}")
 endfunction()
 if(TARGET faults_tests)
-  reprieve_long_faults(long_haul LongHaul.* REPRIEVE_FAULTS_SECONDS=3600 ${reprieve_mpi_environment})
+  reprieve_long_faults(endurance Endurance.* REPRIEVE_FAULTS_SECONDS=3600 ${reprieve_mpi_environment})
   reprieve_long_faults(random_kills "*RandomKills*" REPRIEVE_RANDOM_KILLS=3334)
   reprieve_long_faults(emergency_saves "*EmergencySaveFaults*" REPRIEVE_EMERGENCIES=1000)
   reprieve_long_faults(kill_fuzzer "*KillFuzzer*" REPRIEVE_FUZZ_ROUNDS=5000)

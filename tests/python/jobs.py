@@ -59,10 +59,6 @@ class Job:
                 raise AssertionError(f"it does not come so far: {self.wait()} {self.out} {self.err}")
             time.sleep(0.01)
 
-    def starts(self):
-        """How many runs in its directory have come to their loop."""
-        log = self.directory / "checkpoints" / "events.jsonl"
-        return log.read_text().count('"ready"') if log.exists() else 0
-
     def is_ready(self):
-        return self.starts() > 0
+        log = self.directory / "checkpoints" / "events.jsonl"
+        return log.exists() and '"ready"' in log.read_text()

@@ -8,6 +8,7 @@ Exit code 77: mpi4py or numpy is not installed.
 import importlib.util
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import tempfile
@@ -26,7 +27,7 @@ if not (BUILD / "bin" / "tutorial_cpp").exists():
     print("skipped: the programs of the tutorial are not built")
     sys.exit(77)
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = 4000  # two seconds and more, in which the signals come
+STEPS = 2500  # more than a second, in which the signals come
 
 
 class Programs(unittest.TestCase):
@@ -80,6 +81,17 @@ class Programs(unittest.TestCase):
         os.kill(job.ranks()[0], signal.SIGKILL)
         self.assertNotIn(job.wait(), (0, 42))
         self.assertEqual(self.heat(1), self.expected())
+
+    @unittest.skipIf(importlib.util.find_spec("torch") is None, "needs apps/install-packages.sh torch")
+    def test_a_training_with_pytorch(self):
+        train = (TUTORIAL.parent / "pytorch" / "train.py", TUTORIAL.parents[2] / "configs" / "digits.csv.gz", 10)
+        expected = self.run_job(2, *train).out
+        shutil.rmtree(self.directory / "checkpoints")
+        job = Job(BUILD, self.directory, 2, *train)
+        job.wait_until(job.is_ready)
+        os.kill(job.ranks()[1], signal.SIGTERM)
+        self.assertEqual(job.wait(), 42, job.out + job.err)
+        self.assertEqual(self.run_job(2, *train).out, expected)
 
     def ends(self, way, code):
         return self.run_job(2, HERE / "programs" / "ends.py", "checkpoints", way, code=code)

@@ -9,10 +9,11 @@ target_link_libraries(scenarios_tests PRIVATE nlohmann_json::nlohmann_json repri
 target_include_directories(scenarios_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(scenarios_tests PRIVATE REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 add_dependencies(scenarios_tests scenarios_tensorflow)
-gtest_discover_tests(scenarios_tests DISCOVERY_TIMEOUT 120 PROPERTIES LABELS scenarios TIMEOUT 300 PROCESSORS 2)
+# They mostly wait, as those of e2e: each counts as one.
+gtest_discover_tests(scenarios_tests DISCOVERY_TIMEOUT 120 PROPERTIES LABELS scenarios TIMEOUT 300)
 if(REPRIEVE_OPEN_MPI)  # its MPI_Init then starts with MPI_THREAD_MULTIPLE, and the ranks agree by threads
   gtest_discover_tests(scenarios_tests TEST_SUFFIX .by_threads DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS scenarios TIMEOUT 300 PROCESSORS 2 ENVIRONMENT OMPI_MPI_THREAD_LEVEL=3)
+    PROPERTIES LABELS scenarios TIMEOUT 300 ENVIRONMENT OMPI_MPI_THREAD_LEVEL=3)
 endif()
 
 # Each a hundred times: ctest -C long -L long

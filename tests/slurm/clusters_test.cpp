@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The private Slurm itself: what the other tests with Slurm rest on.
+// Jobs of several nodes in Slurm, and `reprieve drill` in a job.
 
 #include <gmock/gmock.h>
 
@@ -15,44 +15,6 @@ namespace reprieve::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// @param options  of a cluster that must hold the promises
-void preempts_and_requeues(const SlurmOptions& options) {
-  SlurmCluster slurm(options);
-  const int job = slurm.submit({"--partition=low0", "--exclusive", "--output=%j.out", "--wrap",
-                                "echo restart=${SLURM_RESTART_COUNT:-0} on=$(hostname -s);"
-                                "[ -n \"$SLURM_RESTART_COUNT\" ] || exec sleep 1000"});
-  const auto output = [&] { return read_text(slurm.directory() / (std::to_string(job) + ".out")); };
-  // RUNNING is what Slurm has decided: the script may not have begun.
-  ASSERT_TRUE(slurm.wait_for_state(job, "RUNNING", 60s)) << slurm.logs();
-  ASSERT_TRUE(wait_until([&] { return output().find("restart=0 on=") != std::string::npos; }, 60s)) << slurm.logs();
-  const std::string nodes = "--nodes=" + std::to_string(options.nodes);
-  const int other =
-      slurm.submit({"--partition=high", "--exclusive", nodes, "--output=%j.out", "--wrap", "srun sleep 1"});
-  EXPECT_TRUE(slurm.wait_for_state(other, "COMPLETED", 120s)) << slurm.logs();
-  EXPECT_TRUE(slurm.wait_for_state(job, "COMPLETED", 120s)) << slurm.logs();
-  EXPECT_EQ(slurm.job(job)["Restarts"], "1");
-  const std::string node = slurm.job(job)["NodeList"];
-  EXPECT_NE(output().find("restart=1 on=" + node), std::string::npos) << output();
-}
-
-TEST(SlurmCluster, PreemptsAndRequeuesOnOneNode) {
-  const SlurmOptions options;
-  REPRIEVE_NEEDS_SLURM(options);
-  preempts_and_requeues(options);
-}
-
-TEST(SlurmCluster, PreemptsAndRequeuesByControlGroup) {
-  const SlurmOptions options{.control_groups = true};
-  REPRIEVE_NEEDS_SLURM(options);
-  preempts_and_requeues(options);
-}
-
-TEST(SlurmCluster, PreemptsAndRequeuesOnFourNodes) {
-  const SlurmOptions options{.nodes = 4, .control_groups = true};
-  REPRIEVE_NEEDS_SLURM(options);
-  preempts_and_requeues(options);
-}
 
 // Jobs on several nodes are preempted and continue: on other nodes, and on another number of nodes.
 
@@ -173,6 +135,7 @@ TEST_F(FourNodes, JobsContinueElsewhere) {
 // A node dies under a job that Slurm lets continue without it: `reprieve run` starts again on those that are left, in
 // the same job.
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 /// A start is slow until there is a file `hurry`.
@@ -181,57 +144,55 @@ constexpr const char* kSlowUntilHurry =
 
 class DeadNode : public ::testing::Test {
  protected:
-  static SlurmOptions options() { return {.nodes = 3, .control_groups = true}; }
+  static SlurmOptions options() { return {.nodes = 5, .control_groups = true}; }
 
   void SetUp() override {
     REPRIEVE_NEEDS_SLURM(options());
     slurm_ = std::make_unique<SlurmCluster>(options());
   }
 
-  [[nodiscard]] TrainingJob submit(const std::string& name, int nodes, const std::string& run_options) const {
-    return {*slurm_, JobPlan{.name = name,
-                             .script = with_run_options(script_of_tree("mpirun.sbatch"), run_options),
-                             .training = {},
-                             .arguments = {"--nodes=" + std::to_string(nodes), "--ntasks-per-node=2", "--no-kill"},
-                             .program_start = kSlowUntilHurry}};
+  [[nodiscard]] TrainingJob submit(const std::string& name, const std::vector<std::string>& nodes,
+                                   const std::string& run_options) const {
+    return {*slurm_,
+            JobPlan{.name = name,
+                    .script = with_run_options(script_of_tree("mpirun.sbatch"), run_options + " --host-timeout 20s"),
+                    .training = {},
+                    .arguments = joined(nodes, {"--ntasks-per-node=2", "--no-kill"}),
+                    .program_start = kSlowUntilHurry}};
   }
 
-  /// The second node of the job dies when the job has saved something.
-  void kill_second_node(TrainingJob& job, const std::string& name) const {
+  /// A node of the job dies when the job has saved something.
+  void kill_node(TrainingJob& job, const std::string& name, int node) const {
     job.wait_until_training(0);
     job.wait_for_file("checkpoints/ckpt-10.h5");
     std::ofstream(slurm_->directory() / name / "hurry").flush();
-    slurm_->kill_node(2);
+    slurm_->kill_node(node);
   }
 
   /// The program has come to its end; Slurm waits for the dead node until somebody tells it that it is dead.
-  void wait_for_end(TrainingJob& job) const {
+  void wait_for_end(TrainingJob& job, const std::string& node) const {
     job.wait_until_said("finished: the program came to its end");
-    slurm_->command({"scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=dead"});
+    slurm_->command({"scontrol", "update", "NodeName=" + node, "State=DOWN", "Reason=dead"});
     job.wait_until_ended("COMPLETED");
   }
 
   std::unique_ptr<SlurmCluster> slurm_;
 };
 
-TEST_F(DeadNode, ASpareTakesItsPlace) {
+TEST_F(DeadNode, ASpareTakesItsPlaceOrTheJobContinuesWithFewerRanks) {
   const std::string digest = undisturbed_digest({}, 4);
-  TrainingJob job = submit("spare", 3, "--spares 1 --host-timeout 20s");
-  kill_second_node(job, "spare");
-  wait_for_end(job);
-  job.check_completed(digest, 0);
-  EXPECT_THAT(job.output(), HasSubstr("ranks: 4, on n1, n2"));
-  EXPECT_THAT(job.output(), HasSubstr("the host n2 is left out"));
-  EXPECT_THAT(job.output(), HasSubstr("ranks: 4, on n1, n3"));
-}
-
-TEST_F(DeadNode, WithoutASpareTheJobContinuesWithFewerRanks) {
-  TrainingJob job = submit("fewer", 2, "--min-ranks 2 --host-timeout 20s");
-  kill_second_node(job, "fewer");
-  wait_for_end(job);
-  EXPECT_THAT(job.output(), HasSubstr("ranks: 2, on n1"));
-  EXPECT_EQ(job.summary().at("world_size"), 2);
-  EXPECT_EQ(job.summary().at("run_calls"), Training{}.steps);
+  TrainingJob spare = submit("spare", {"--nodes=3", "--nodelist=n[1-3]"}, "--spares 1");
+  TrainingJob fewer = submit("fewer", {"--nodes=2", "--nodelist=n[4-5]"}, "--min-ranks 2");
+  kill_node(spare, "spare", 2);
+  kill_node(fewer, "fewer", 5);
+  wait_for_end(spare, "n2");
+  spare.check_completed(digest, 0);
+  EXPECT_THAT(spare.output(), AllOf(HasSubstr("ranks: 4, on n1, n2"), HasSubstr("the host n2 is left out"),
+                                    HasSubstr("ranks: 4, on n1, n3")));
+  wait_for_end(fewer, "n5");
+  EXPECT_THAT(fewer.output(), HasSubstr("ranks: 2, on n4"));
+  EXPECT_EQ(fewer.summary().at("world_size"), 2);
+  EXPECT_EQ(fewer.summary().at("run_calls"), Training{}.steps);
 }
 
 // `reprieve drill` inside of a job, as a user would have it in an allocation.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Jobs in a real Slurm: one program, slurm_tests, that starts a private Slurm for each of its test suites and plays the
-# jobs of a suite in it side by side. One ctest entry per suite and user: one at a time, and the first (COST) of all tests,
-# since they mostly wait, beside the others. Skipped where Slurm is not installed.
+# jobs of a suite in it side by side. One ctest entry per suite and user: of each user one at a time, and the first (COST) of
+# all tests, since they mostly wait, beside the others. Skipped where Slurm is not installed.
 if(NOT REPRIEVE_BUILD_APPS)
   return()
 endif()
@@ -22,11 +22,10 @@ function(reprieve_add_slurm_tests name filter)
   foreach(user IN LISTS ARGN)
     add_test(NAME slurm.${name}.${user} COMMAND slurm_tests --gtest_filter=${filter})
     set_tests_properties(slurm.${name}.${user} PROPERTIES
-      LABELS slurm TIMEOUT 900 RESOURCE_LOCK slurm COST 1000 SKIP_RETURN_CODE 77
+      LABELS slurm TIMEOUT 900 RESOURCE_LOCK slurm.${user} COST 1000 SKIP_RETURN_CODE 77
       ENVIRONMENT "SLURM_TEST_USER=${user}")
   endforeach()
 endfunction()
-reprieve_add_slurm_tests(cluster SlurmCluster.* root nobody)
 reprieve_add_slurm_tests(preempted */OneNodePreempted.* root nobody)
 reprieve_add_slurm_tests(preempted_at_start */OneNodePreemptedAtStart.* root nobody)
 reprieve_add_slurm_tests(told */OneNodeKnows.* root nobody)
@@ -41,4 +40,4 @@ reprieve_add_slurm_tests(drill SlurmDrill.* nobody)
 # The table of slurm/README.md, 126 jobs: six minutes, so not with all other tests. ctest -C long -L long
 add_test(NAME slurm.long.ways COMMAND slurm_tests --gtest_filter=WaysAndEnds.* CONFIGURATIONS long)
 set_tests_properties(slurm.long.ways PROPERTIES
-  LABELS long TIMEOUT 1200 RESOURCE_LOCK slurm SKIP_RETURN_CODE 77 ENVIRONMENT "SLURM_TEST_USER=root")
+  LABELS long TIMEOUT 1200 RESOURCE_LOCK slurm.root SKIP_RETURN_CODE 77 ENVIRONMENT "SLURM_TEST_USER=root")

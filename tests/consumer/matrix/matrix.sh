@@ -174,15 +174,13 @@ parts
 in_c
 in_fortran
 everything g++ c++20 "-O0 -fsanitize=address" static shared
-everything g++ c++20 "-O1 -flto" static shared
-everything g++ c++2b -O3 static shared
+everything g++ c++2b "-O3 -flto" static shared
 for compiler in g++-11 g++-13 g++-14; do
   everything $compiler c++20 -O0 static
 done
 if command -v clang++ >/dev/null; then
   compile neighbours_clang.o neighbours.cpp clang++ -std=c++2b -O3 -I other -D FMT_HEADER_ONLY
-  everything clang++ c++2b -O0 static
-  everything clang++ c++20 -O3 static shared
+  everything clang++ c++2b -O3 static shared
   for compiler in clang++-15 clang++-16 clang++-19; do
     everything $compiler c++20 -O0 static
   done

@@ -86,7 +86,6 @@ class EveryCall : public OperationTest {
   /// One operation with one fault. False if there is no such call any more.
   bool fails(const Fault& fault) {
     SCOPED_TRACE("on rank " + std::to_string(victim()) + ", " + text_of(fault));
-    const std::size_t descriptors = open_descriptors();
     set_the_stage();
     prepare();
     if (world_rank() == victim()) {
@@ -102,18 +101,21 @@ class EveryCall : public OperationTest {
     }
     expect_sound_checkpoints(ended);
     keep_running();
-    EXPECT_EQ(open_descriptors(), descriptors) << "descriptors are left open";
     return hit;
   }
 
+  /// With the manager of the trial before, which has saved.
   void set_the_stage() {
     if (operation().is_start()) {
       if (!operation().is_new) {
         leave_things_behind();
       }
-      return;
+    } else if (!manager_) {
+      open();
+      save_some();
     }
-    open();
+  }
+  void save_some() {
     for (int i = 0; i < operation().checkpoints; ++i) {
       save();
     }
@@ -154,12 +156,16 @@ class EveryCall : public OperationTest {
       save();
     }
     manager_.reset();
+    const std::size_t descriptors = open_descriptors();
+    EXPECT_LE(descriptors, descriptors_) << "descriptors are left open";
+    descriptors_ = descriptors;
     open();
     expect_tidy();
     expect_restored();
-    save();
-    save();
-    manager_.reset();
+    save_some();
+    if (operation().is_start() || operation().options.reserve) {  // the first restore makes a reserve
+      manager_.reset();
+    }
     expect_tidy();
   }
 
@@ -185,13 +191,18 @@ class EveryCall : public OperationTest {
     return files.extension() == ".files" && fs::exists(fs::path(files).replace_extension(".h5"));
   }
 
-  std::uint64_t files_of_ = 0;  ///< rank 0: the checkpoint whose files must be there
+  std::uint64_t files_of_ = 0;          ///< rank 0: the checkpoint whose files must be there
+  std::size_t descriptors_ = SIZE_MAX;  ///< open after the trial before, between two managers
 };
 
 TEST_P(EveryCall, FailsOnce) {
+  ASSERT_FALSE(fails({.occurrence = kAlways}));
   int trials = 0;
   std::ostringstream figures;
   for (const auto& [call, errors] : kErrors) {
+    if (operation().looks_as_save && (call == Call::stat || call == Call::list)) {
+      continue;
+    }
     Fault fault{.call = call, .error = 0, .path = temporary_.path().string()};
     for (bool is_there = true; is_there && fault.occurrence < kMostOccurrences; ++fault.occurrence) {
       for (const int error : ways(errors, fault.occurrence)) {

@@ -31,7 +31,8 @@ struct Operation {
   bool scattered = false;  ///< the ranks' parts of the large array lie in small pieces, which they exchange
   bool has_files = false;  ///< of a save function
   bool saves = true;
-  bool is_new = false;  ///< a start in a directory that is not there before it
+  bool looks_as_save = false;  ///< it finds its way in the directory by the calls that Save makes
+  bool is_new = false;         ///< a start in a directory that is not there before it
   /// With a manager that is open; none: the operation is the start.
   std::function<void(CheckpointManager&, const CheckpointManager::SaveRequest&)> run = {};
 
@@ -59,11 +60,11 @@ inline std::vector<Operation> operations() {
   ManagerOptions reserving = one;
   reserving.reserve = true;
   return {{.name = "Save", .options = to_disk, .run = save},
-          {.name = "SaveInSmallPieces", .options = to_disk, .scattered = true, .run = save},
-          {.name = "SaveThroughThePageCache", .options = cached, .run = save},
+          {.name = "SaveInSmallPieces", .options = to_disk, .scattered = true, .looks_as_save = true, .run = save},
+          {.name = "SaveThroughThePageCache", .options = cached, .looks_as_save = true, .run = save},
           {.name = "SaveIntoARecycledFile", .options = one, .checkpoints = 3, .run = save},
           {.name = "SaveThatPrunes", .options = without_recycled, .run = save},
-          {.name = "SaveInTheBackground", .options = to_disk, .run = save_in_background},
+          {.name = "SaveInTheBackground", .options = to_disk, .looks_as_save = true, .run = save_in_background},
           {.name = "SaveWithFiles", .options = without_recycled, .has_files = true, .run = save},
           {.name = "Reserve", .options = reserving, .saves = false, .run = restore},
           {.name = "Restore", .options = to_disk, .checkpoints = 2, .saves = false, .run = restore},

@@ -29,13 +29,20 @@ class LocalReads : public LocalRuns, public testing::WithParamInterface<LocalFau
 
   static int victim() { return std::get<0>(GetParam()); }
 
-  /// A run that leaves checkpoint 1, and copies 2 and 3.
+  /// A run that leaves checkpoint 1, and copies 2 and 3: as it left them, after the first time.
   void crash() {
-    on_chief([this] {
-      std::filesystem::remove_all(directory);
-      std::filesystem::remove_all(place_);
-      std::filesystem::create_directories(place_);
-    });
+    constexpr auto kOptions = std::filesystem::copy_options::recursive;
+    if (is_crashed_) {
+      on_chief([&] {
+        for (const auto& [kept, place] : {std::pair(kept_ / "run", directory), std::pair(kept_ / "local", place_)}) {
+          for (const auto& entry : std::filesystem::directory_iterator(place)) {  // the directory itself is known again
+            std::filesystem::remove_all(entry);
+          }
+          std::filesystem::copy(kept, place, kOptions);
+        }
+      });
+      return;
+    }
     crash_after([this](CheckpointManager& manager) {
       std::ranges::fill(field_, 1);
       save_each(manager, {1});
@@ -43,6 +50,11 @@ class LocalReads : public LocalRuns, public testing::WithParamInterface<LocalFau
         std::ranges::fill(field_, number);
         copy(manager, number);
       }
+    });
+    is_crashed_ = true;
+    on_chief([&] {
+      std::filesystem::copy(directory, kept_ / "run", kOptions);
+      std::filesystem::copy(place_, kept_ / "local", kOptions);
     });
   }
 
@@ -72,6 +84,8 @@ class LocalReads : public LocalRuns, public testing::WithParamInterface<LocalFau
 
   static constexpr std::uint64_t kPart = 640 << 10U;  ///< 5 MiB: more than one block
   std::vector<double> field_;
+  const SharedTemporaryDirectory kept_;
+  bool is_crashed_ = false;
   int newest_ = 0;
   int oldest_ = 99;
 };
