@@ -13,7 +13,17 @@
 #include "reprieve/reprieve.hpp"
 #include "storage_fixture.hpp"
 
-namespace reprieve::storage {
+namespace reprieve {
+
+struct Particle {
+  double position;
+  std::int64_t id;
+  friend bool operator==(const Particle&, const Particle&) = default;
+};
+template <>
+inline constexpr bool enable_record<Particle> = true;
+
+namespace storage {
 namespace {
 
 using test::world_rank;
@@ -247,4 +257,5 @@ TEST_F(StateKinds, AnErrorInAMigrationIsEveryRanks) {
 }
 
 }  // namespace
-}  // namespace reprieve::storage
+}  // namespace storage
+}  // namespace reprieve
