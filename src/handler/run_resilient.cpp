@@ -27,6 +27,7 @@
 #include "cluster/job_end.hpp"
 #include "cluster/lost_ranks.hpp"
 #include "core/log.hpp"
+#include "core/threads.hpp"
 #include "handler/exit.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/termination_config.hpp"
