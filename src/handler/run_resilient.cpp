@@ -18,9 +18,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <functional>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "cluster/communicator.hpp"
@@ -58,6 +63,34 @@ void on_returned_error(MPI_Comm* comm, int* result, ...) {  // NOLINT(cert-dcl50
   }
 }
 
+/// Leaves the process unless it is destroyed within the limit.
+class Watchdog {
+ public:
+  Watchdog(std::chrono::milliseconds limit, std::function<void()> leave)
+      : thread_([this, limit, leave = std::move(leave)] {
+          std::unique_lock lock(mutex_);
+          if (!ended_.wait_for(lock, limit, [this] { return is_over_; })) {
+            leave();
+          }
+        }) {}
+  ~Watchdog() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    ended_.notify_all();
+    thread_.join();
+  }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool is_over_ = false;
+  std::thread thread_;  ///< uses what stands above
+};
+
 class Survivors {
  public:
   Survivors(MPI_Comm comm, const ResilientOptions& options) : options_(options) {
@@ -90,7 +123,7 @@ class Survivors {
   /// Step 5.
   void continue_without_lost() {
     const int before = size();
-    cluster::shrink(all_);
+    shrink();
     if (rank() == 0) {
       core::log::warning("{} of {} ranks have died; {} continue", before - size(), before, std::min(wanted_, size()));
       if (std::getenv("OMPI_MCA_async_mpi_finalize") == nullptr) {
@@ -98,7 +131,7 @@ class Survivors {
       }
     }
     if (size() < options_.min_ranks) {
-      leave(fmt::format("{} ranks are left, of {} that are needed", size(), options_.min_ranks));
+      leave(fmt::format("{} ranks are left, of {} that are needed", size(), options_.min_ranks).c_str());
     }
   }
 
@@ -111,7 +144,7 @@ class Survivors {
       leave("all ranks that worked are gone");
     }
     if (!lost.empty()) {
-      cluster::shrink(all_);  // MPI_Finalize would wait for them
+      shrink();  // MPI_Finalize would wait for them
     }
     check_mpi(MPI_Comm_free(&all_), "MPI_Comm_free");
     check_mpi(MPI_Errhandler_free(&handler_), "MPI_Errhandler_free");
@@ -121,12 +154,21 @@ class Survivors {
  private:
   enum class Life { ended, lost, failed };
 
+  /// Open MPI 5.0.7 can hang in it if one more rank dies at that moment.
+  void shrink() {
+    constexpr std::chrono::seconds limit{10};
+    const Watchdog watchdog(limit, [this] { leave("MPI made no communicator of the ranks that live within 10 s"); });
+    cluster::shrink(all_);
+  }
+
   /// Steps 1 and 2. A rank that does not work has ended.
   Life run(const std::function<void(MPI_Comm)>& body) {
     MPI_Comm ranks = MPI_COMM_NULL;
     works_ = rank() < std::min(wanted_, size());
     try {
-      check_mpi(MPI_Comm_split(all_, works_ ? 0 : MPI_UNDEFINED, rank(), &ranks), "MPI_Comm_split");
+      MPI_Comm made = MPI_COMM_NULL;  // after an error it can be anything
+      check_mpi(MPI_Comm_split(all_, works_ ? 0 : MPI_UNDEFINED, rank(), &made), "MPI_Comm_split");
+      ranks = made;
       if (works_) {
         check_mpi(MPI_Comm_set_errhandler(ranks, handler_), "MPI_Comm_set_errhandler");
         body(ranks);
@@ -199,8 +241,9 @@ class Survivors {
     return rank;
   }
 
-  [[noreturn]] void leave(const std::string& why) const {
-    if (rank() == 0) {
+  [[noreturn]] void leave(const char* why) const {
+    const std::vector<int> lost = cluster::lost_ranks(all_);
+    if (std::count_if(lost.begin(), lost.end(), [this](int other) { return other < rank(); }) == rank()) {  // the first
       core::log::error("{}: the job ends, to be started again (exit code {})", why, options_.restart_exit_code);
     }
     handler::leave_alone(options_.restart_exit_code);
