@@ -54,10 +54,11 @@ std::vector<int> lost_ranks(MPI_Comm comm) {
 }
 
 bool has_lost_ranks(MPI_Comm comm) noexcept {
+  int finalized = 0;
   int is_revoked = 0;
   MPI_Group failed = MPI_GROUP_NULL;
   int count = 0;
-  if (!survives_lost_ranks() || comm == MPI_COMM_NULL) {
+  if (!survives_lost_ranks() || comm == MPI_COMM_NULL || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) {
     return false;
   }
   if (MPIX_Comm_is_revoked(comm, &is_revoked) == MPI_SUCCESS && is_revoked != 0) {

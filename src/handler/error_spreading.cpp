@@ -102,10 +102,10 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
     verdict = agreement_.fail(error_limit());
   } catch (const UnresponsiveError& unresponsive) {
     ended = true;
-    core::log::error("{}", failure.message);
     if (cluster::has_lost_ranks(comm_.handle())) {
-      std::rethrow_exception(error);
+      std::rethrow_exception(error);  // a consequence
     }
+    core::log::error("{}", failure.message);
     core::log::error(
         "the other ranks did not come to hear of this error ({}): they may wait for this rank in a collective call of "
         "the application; ending the job",

@@ -168,6 +168,23 @@ TEST_F(ResilientDeath, AsCodesOfErrors) {
       << run->err();
 }
 
+TEST_F(ResilientDeath, InPython) {
+  const std::string build = std::filesystem::path(program("e2e_resilient")).parent_path().parent_path();
+  Mpirun run(
+      {.ranks = 4,
+       .arguments = {"/usr/bin/python3", REPRIEVE_SOURCE_DIR "/tests/python/programs/resilient.py", checkpoints()},
+       .mpirun_options = options_for_recovery(),
+       .environment = {{"PYTHONPATH", build + "/python"}, {"PYTHONDONTWRITEBYTECODE", "1"}}});
+  const auto code = run.wait(kLimit);
+  if (code == 77) {
+    GTEST_SKIP() << "mpi4py is not installed, or the module is not built";
+  }
+  EXPECT_EQ(code, 0) << run.out() << run.err();
+  EXPECT_THAT(run.out(), AllOf(HasSubstr("life 1: 3 ranks from step 20"), HasSubstr("life 2: 2 ranks from step 30"),
+                               HasSubstr("steps 50, sum 1275.0")))
+      << run.err();
+}
+
 TEST_F(ResilientDeath, WithTooFewRanksTheJobIsStartedAgain) {
   const auto run = start(3, 50, {"min=3", "save_every=10", "die=0:25:1"});
   EXPECT_EQ(run->wait(kLimit), 42) << run->out() << run->err();
@@ -207,7 +224,12 @@ TEST_F(ResilientDeath, RandomDeathsChangeNothing) {
         ::kill(std::next(ranks.begin(), static_cast<std::ptrdiff_t>(random() % ranks.size()))->second, SIGKILL);
       }
     }
-    expect_end(*run, 150);
+    if (run->wait(kLimit) == 42) {  // Open MPI hung, since one more rank died while it made a communicator
+      EXPECT_THAT(run->err(), HasSubstr("MPI made no communicator"));
+      expect_end(*start(2, 150, {}), 150);
+    } else {
+      expect_end(*run, 150);
+    }
   }
 }
 
