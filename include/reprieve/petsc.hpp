@@ -225,9 +225,9 @@ inline PetscErrorCode finish(void** run) {
 /// Makes `TSSolve(ts, solution)` preemptible, by a monitor that is a step boundary: restores the solution, the time,
 /// the step and its length from the directory of the option -reprieve_directory, and saves and leaves when the job is
 /// about to end. Without the option it does nothing. Settings come from the environment (REPRIEVE_...). Call it after
-/// TSSetFromOptions and after the initial values are set, right before TSSolve; a second TSSolve goes on in time.
+/// TSSetFromOptions and after the initial values are set, right before TSSolve; a second TSSolve continues in time.
 /// TSDestroy is the end of the run. Steps of fixed length resume with the same bits; of adaptive ones of Runge-Kutta
-/// methods that reuse a stage, the last bits differ. Methods that need earlier solutions (BDF) begin again at order
+/// methods that reuse a stage, the last bits differ. Methods that need earlier solutions (BDF) start at order
 /// one. Collective: yes, on the ranks of @p ts.
 /// @param add_more  adds to the state what belongs to the program; what it registers must live until TSDestroy
 /// @return an error code of PETSc: PETSC_ERR_LIB, with the message of the library, where the handler throws

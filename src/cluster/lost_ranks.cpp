@@ -75,6 +75,9 @@ void revoke(MPI_Comm comm) noexcept {
 }
 
 int agree_among_living(MPI_Comm comm, int mine) {
+  if (!survives_lost_ranks()) {
+    return mine;
+  }
   int all = mine;
   MPI_Request request = MPI_REQUEST_NULL;
   int result = MPIX_Comm_iagree(comm, &all, &request);

@@ -29,7 +29,7 @@ namespace reprieve::cluster {
 void revoke(MPI_Comm comm) noexcept;
 
 /// The bits of @p mine that all ranks of @p comm have set that live. Collective over these, and the same on all of
-/// them, whoever dies meanwhile. Has no time limit. @throws MpiError
+/// them, whoever dies meanwhile. Has no time limit. Where no rank may die, it is @p mine at once. @throws MpiError
 [[nodiscard]] int agree_among_living(MPI_Comm comm, int mine);
 
 /// Revokes @p comm, frees it, and puts one of the ranks that live in its place, in the same order. Collective over

@@ -86,8 +86,11 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
 
 void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
   core::Failure failure = core::failure_of(error);
-  if (ended || ranks_are_missing() || failure.code == ErrorCode::unresponsive) {
-    ended = true;
+  const bool unreachable = ranks_are_missing();
+  if (cluster::survives_lost_ranks() && (unreachable || failure.code == ErrorCode::unresponsive)) {
+    ended = true;  // ranks have died: the others learn of it as this one did
+  }
+  if (ended || unreachable) {
     std::rethrow_exception(error);  // the ranks are leaving already, or cannot be reached
   }
   if (failure.code != ErrorCode::usage) {

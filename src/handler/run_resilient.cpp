@@ -91,6 +91,7 @@ class Watchdog {
   std::thread thread_;  ///< uses what stands above
 };
 
+/// The ranks of the job that live, and the body that the working ones of them run.
 class Survivors {
  public:
   Survivors(MPI_Comm comm, const ResilientOptions& options) : options_(options) {
@@ -176,17 +177,20 @@ class Survivors {
       }
       return Life::ended;
     } catch (const Preempted&) {
-      throw;  // saved: there is nothing to recover
+      failure_ = std::current_exception();  // when the spare ranks know that it is over
+      return Life::ended;
     } catch (const std::exception& error) {
       return left(ranks, error);
     }
   }
 
-  /// As an error of the library, which ends the job with a code if nobody catches it: where MPI outlives lost ranks,
-  /// mpirun returns 0 if all of them die by signals.
+  /// An error of the program becomes one of the library, which ends the job with a code if nobody catches it: where MPI
+  /// outlives lost ranks, mpirun returns 0 if all of them die by signals.
   [[noreturn]] void throw_failure() const {
     try {
       std::rethrow_exception(failure_);
+    } catch (const Preempted&) {
+      throw;
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
@@ -254,7 +258,7 @@ class Survivors {
   bool works_ = false;
   MPI_Comm all_ = MPI_COMM_NULL;
   MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
-  std::exception_ptr failure_;
+  std::exception_ptr failure_;  ///< what leaves the body on this rank while no rank has died; or Preempted
 };
 
 }  // namespace

@@ -100,6 +100,13 @@ TEST_F(ResilientTest, ANoticeEndsTheJobAsEver) {
   EXPECT_THAT(next->out(), ContainsRegex("life 0 with 2 ranks from step 1[0-2]\n"));
 }
 
+/// MPI_Finalize waits for the spare rank, which nobody needs any more.
+TEST_F(ResilientTest, ANoticeThatBecomesAnExceptionEndsSpareRanksToo) {
+  const auto run = start(3, 50, {"spares=1", "stop_at=10", "raise=1"});
+  EXPECT_EQ(run->wait(kLimit), 42) << run->out() << run->err();
+  EXPECT_THAT(run->out(), HasSubstr("spare to the end"));
+}
+
 TEST_F(ResilientTest, AnErrorOfTheProgramEndsTheJob) {
   const auto run = start(3, 50, {"spares=1", "throw_at=10"});
   const auto code = run->wait(kLimit);

@@ -13,6 +13,7 @@
 //   throw_at=N        the last rank throws in step N
 //   stop_at=N         rank 0 gets SIGTERM in step N, as a notice
 //   codes=1           by the interface of C: errors are codes
+//   raise=1           a notice ends the program by an exception
 
 #include <mpi.h>
 #include <signal.h>
@@ -90,6 +91,9 @@ class Simulation {
         reprieve::DistributedLayout{.global_shape = {elements_}, .offset = {first_}, .extent = {values_.size()}});
     reprieve::TerminationConfig config;
     config.save_every_steps = options_.number("save_every");
+    if (options_.others.contains("raise")) {
+      config.exit_fn = reprieve::throw_preempted;
+    }
     reprieve::ManagerOptions manager;
     if (options_.others.contains("local")) {
       manager.local_directory = options_.others.at("local");
@@ -192,9 +196,14 @@ int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   std::cout << "pid " << ::getpid() << std::endl;
-  if (!worked(run)) {
-    std::cout << "spare to the end" << std::endl;
+  int exit_code = 0;
+  try {
+    if (!worked(run)) {
+      std::cout << "spare to the end" << std::endl;
+    }
+  } catch (const reprieve::Preempted& preempted) {
+    exit_code = preempted.exit_code();
   }
   MPI_Finalize();
-  return 0;
+  return exit_code;
 }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _open
-from ._errors import Preempted, UnresponsiveError, UsageError, ranks_are_there_again
+from ._errors import Preempted, UnresponsiveError, UsageError
 from ._markers import State
 from ._native import (
     CALLBACKS,
@@ -80,10 +80,12 @@ def run_resilient(comm: Any, body: Callable[[Any], object], spare_ranks: int = 0
         ranks = MPI.Intracomm()
         MPI_COMM.from_address(MPI._addressof(ranks)).value = handle
         raised.clear()
+        before = _open.open_ones()
         try:
             body(ranks)
         except BaseException as error:
             raised.append(error)
+            _open.close_all_but(before)
             if isinstance(error, Preempted):
                 return PREEMPTED
             function("callback_error")(f"{type(error).__name__}: {error}".encode(errors="replace"))
@@ -98,7 +100,6 @@ def run_resilient(comm: Any, body: Callable[[Any], object], spare_ranks: int = 0
         raise raised[-1]
     if status != OK:
         raise last_error(status) from (raised[-1] if raised else None)
-    ranks_are_there_again()
     return worked.value == 1
 
 

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ._errors import Error, Preempted, UsageError, ranks_are_missing
+from ._errors import Error, Preempted, UsageError, ranks_are_missing, ranks_are_there_again
 from ._markers import State, dictionary_of
 from ._native import CONSTANTS, NO_LIMIT, PREEMPTED, call, communicator, function
 from ._registry import Registry, checked_range
@@ -296,6 +296,21 @@ class Opened:
                 self.close()
 
 
+def open_ones() -> list[Any]:
+    """The handlers and managers that are open."""
+    return _open_ones.copy()
+
+
+def close_all_but(kept: list[Any]) -> None:
+    """Closes what was opened since, although ranks are missing: the process continues without these."""
+    for opened in reversed(open_ones()):
+        if opened not in kept:
+            ranks_are_there_again()
+            with contextlib.suppress(Error, Preempted):
+                opened.close()
+    ranks_are_there_again()
+
+
 def _end_without_others() -> None:
     """Ends the job if ranks are missing, for which MPI_Finalize would wait."""
     if ranks_are_missing():
@@ -307,7 +322,7 @@ def _end_without_others() -> None:
 def _at_exit() -> None:
     """Closes what is open while there is still an interpreter. mpi4py finalizes MPI after this."""
     _end_without_others()
-    for opened in reversed(_open_ones.copy()):
+    for opened in reversed(open_ones()):
         if opened._process != os.getpid():
             continue  # the copy that a fork made
         error = getattr(sys, "last_value", None)  # what ended the program, if something did
