@@ -97,6 +97,10 @@ void examine_launcher(Findings& findings, const MachineFacts& facts) {
       traits == nullptr ? facts.mpirun + "; reprieve is not tested with it"
                         : fmt::format("{}; {:g} s after a SIGTERM it kills the ranks, unless `reprieve run` starts it",
                                       facts.mpirun, traits->kill_s));
+  if (facts.mpi_survives_deaths) {
+    add(findings, Grade::good, "recovery",
+        "with `mpirun --with-ft ulfm` programs that use run_resilient survive dead ranks");
+  }
 }
 
 void examine_slurm(Findings& findings, const MachineFacts& facts) {
@@ -360,6 +364,9 @@ MachineFacts local_state(const Options& options) {
   MachineFacts facts;
   facts.place = try_place(options.directory);
   facts.mpirun = first_line(termination::output_of({"mpirun", "--version"}, {}, kAnswerLimit).value_or(""));
+  facts.mpi_survives_deaths =
+      termination::output_of({"ompi_info"}, {}, kAnswerLimit).value_or("").find("FT MPI support: yes") !=
+      std::string::npos;
   facts.in_slurm_job = core::environment_variable("SLURM_JOB_ID").has_value();
   if (const auto config = termination::output_of({"scontrol", "show", "config"}, {}, kAnswerLimit)) {
     facts.slurm = parse_slurm_config(*config);

@@ -42,7 +42,8 @@ struct PbsFacts {
 
 struct MachineFacts {
   PlaceFacts place;
-  std::string mpirun;  ///< first line of `mpirun --version`; empty: not found
+  std::string mpirun;                ///< first line of `mpirun --version`; empty: not found
+  bool mpi_survives_deaths = false;  ///< of other ranks, as `ompi_info` says
   bool in_slurm_job = false;
   std::optional<SlurmFacts> slurm;  ///< if Slurm answers
   bool in_pbs_job = false;

@@ -49,8 +49,9 @@ struct ResilientOptions {
 ///   Other errors end the job. `body` must not keep this exception from leaving it, and frees what it made.
 /// - Where functions of C or Fortran stand between `body` and a call of MPI, `errors_return` is right.
 /// - What it throws while no rank has died leaves `run_resilient`.
-/// - It initialises the whole state. A variable outside of it keeps the value of a lost step, and before the first
-///   checkpoint nothing restores it: the result would be wrong.
+/// - It initialises the whole state. A variable outside of it keeps the value of a lost step, unless it is restored.
+///   Before the first checkpoint nothing is: then the handler ends the job with its restart code, as a new launch has
+///   no such values.
 /// - It makes all that needs every rank. MPI_COMM_WORLD keeps the dead ranks: its collective calls fail afterwards.
 ///
 /// Collective over @p comm. Thread: the one that may call MPI.

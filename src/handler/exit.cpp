@@ -59,6 +59,11 @@ void remove_error_report(const core::Directory& place) noexcept {
   core::log::or_warn("an old error report stays behind", [&] { place.remove_file(kErrorFile); });
 }
 
+Life& life() noexcept {
+  static Life life;
+  return life;
+}
+
 }  // namespace reprieve::handler
 
 namespace reprieve {

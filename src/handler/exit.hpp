@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// The error file that a job leaves, and leaving by oneself. The public ways to leave are in termination_config.hpp.
+/// The error file that a job leaves, leaving by oneself, and what run_resilient has to know of the handlers in it. The
+/// public ways to leave are in termination_config.hpp.
 
 #include <cstdint>
 #include <string>
@@ -29,5 +30,12 @@ void remove_error_report(const core::Directory& directory) noexcept;
 
 /// Ends this process with @p exit_code after a save, and waits for no other rank. Not collective.
 [[noreturn]] void leave_alone(int exit_code) noexcept;
+
+/// The life of this process in run_resilient. Thread: the one that may call MPI.
+struct Life {
+  bool is_later = false;  ///< ranks have died: variables of the program may hold values of lost steps
+  bool is_saved_for_notice = false;  ///< a handler has saved for a notice, and the program leaves
+};
+Life& life() noexcept;
 
 }  // namespace reprieve::handler

@@ -7,7 +7,7 @@
 //  3. All ranks that live agree on whether every body came to its end, and none failed. Spare ranks have waited here,
 //     and say yes. The agreement has the same result on all of them whoever dies meanwhile.
 //  4. If so it is over. A rank that died after its body had ended is of no consequence. If a body failed while no rank
-//     had died, all ranks throw.
+//     had died, all ranks throw. If any rank has saved for a notice, all leave.
 //  5. If not, the ranks that live make a communicator of theirs, and begin at 1. A rank that dies anywhere on that way
 //     is found in 2 or 3 of the next life.
 //
@@ -42,6 +42,7 @@ namespace reprieve {
 namespace {
 
 using cluster::check_mpi;
+using handler::life;
 
 /// What MPI calls for an error in a communicator of the body.
 void on_mpi_error(MPI_Comm* comm, int* result, ...) {  // NOLINT(cert-dcl50-cpp): its type is MPI's
@@ -108,22 +109,28 @@ class Survivors {
 
   /// Steps 1 to 3. True if it is over.
   bool live(const std::function<void(MPI_Comm)>& body) {
-    enum : int { kEnded = 1, kNotFailed = 2 };
-    const Life mine = run(body);
-    const int all =
-        cluster::agree_among_living(all_, (mine == Life::ended ? kEnded : 0) | (mine == Life::failed ? 0 : kNotFailed));
+    enum : int { kEnded = 1, kNotFailed = 2, kNoNotice = 4 };
+    const Result mine = run(body);
+    const int all = cluster::agree_among_living(all_, (mine == Result::ended ? kEnded : 0) |
+                                                          (mine == Result::failed ? 0 : kNotFailed) |
+                                                          (life().is_saved_for_notice ? 0 : kNoNotice));
     if (failure_) {
       throw_failure();
     }
     if ((all & kNotFailed) == 0) {
       throw ClusterError("the program failed on another rank");
     }
-    return (all & kEnded) != 0;
+    const bool is_saved_for_notice = (all & kNoNotice) == 0;
+    if (is_saved_for_notice && mine == Result::lost) {
+      leave("the state is saved for a notice, and ranks have died since");
+    }
+    return (all & kEnded) != 0 || is_saved_for_notice;
   }
 
   /// Step 5.
   void continue_without_lost() {
     const int before = size();
+    life().is_later = true;
     shrink();
     if (rank() == 0) {
       core::log::warning("{} of {} ranks have died; {} continue", before - size(), before, std::min(wanted_, size()));
@@ -149,11 +156,12 @@ class Survivors {
     }
     check_mpi(MPI_Comm_free(&all_), "MPI_Comm_free");
     check_mpi(MPI_Errhandler_free(&handler_), "MPI_Errhandler_free");
+    life() = {};
     return works_;
   }
 
  private:
-  enum class Life { ended, lost, failed };
+  enum class Result { ended, lost, failed };
 
   /// Open MPI 5.0.7 can hang in it if one more rank dies at that moment.
   void shrink() {
@@ -163,7 +171,7 @@ class Survivors {
   }
 
   /// Steps 1 and 2. A rank that does not work has ended.
-  Life run(const std::function<void(MPI_Comm)>& body) {
+  Result run(const std::function<void(MPI_Comm)>& body) {
     MPI_Comm ranks = MPI_COMM_NULL;
     works_ = rank() < std::min(wanted_, size());
     try {
@@ -175,10 +183,10 @@ class Survivors {
         body(ranks);
         check_mpi(MPI_Comm_free(&ranks), "MPI_Comm_free");
       }
-      return Life::ended;
+      return Result::ended;
     } catch (const Preempted&) {
       failure_ = std::current_exception();  // when the spare ranks know that it is over
-      return Life::ended;
+      return Result::ended;
     } catch (const std::exception& error) {
       return left(ranks, error);
     }
@@ -199,7 +207,7 @@ class Survivors {
   }
 
   /// The body was left by an exception.
-  Life left(MPI_Comm ranks, const std::exception& error) {
+  Result left(MPI_Comm ranks, const std::exception& error) {
     const bool waited = dynamic_cast<const UnresponsiveError*>(&error) != nullptr ||
                         (options_.errors_return && cluster::has_lost_ranks(ranks));
     const bool is_lost = !cluster::lost_ranks(all_).empty() || (waited && loss_is_known_soon(ranks));
@@ -211,10 +219,10 @@ class Survivors {
     }
     if (!is_lost) {
       failure_ = std::current_exception();
-      return Life::failed;
+      return Result::failed;
     }
     core::log::info("rank {} leaves its step: {}", rank(), error.what());
-    return Life::lost;
+    return Result::lost;
   }
 
   /// Another rank may have reported the loss before MPI has told this one.

@@ -371,6 +371,7 @@ ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
 void PreemptionCheckpointHandler::Impl::leave() {
   const auto prepare = [&] {
     ExitContext prepared = prepare_exit();
+    handler::life().is_saved_for_notice = true;  // whoever dies from here on: the notice is acknowledged
     notices_.saved();
     if (!config.return_when_saved) {
       notices_.acknowledge();  // otherwise it stands until the handler ends, also for other handlers of this process
@@ -396,6 +397,7 @@ void PreemptionCheckpointHandler::Impl::leave() {
   if (is_over) {
     ++handlers_that_left;
   } else {
+    handler::life().is_saved_for_notice = false;
     log_.write(events::WentOn{run_calls});
     unlearn_notice();
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/process.hpp"
+#include "support/virtual_hosts.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -69,6 +70,11 @@ class ResilientTest : public ::testing::Test {
   static void expect_end(Mpirun& run, int steps, bool alone = false) {
     EXPECT_EQ(run.wait(kLimit), 0) << run.out() << run.err();
     EXPECT_THAT(run.out(), HasSubstr(digest(1000, static_cast<std::uint64_t>(steps), alone))) << run.err();
+  }
+
+  /// The first checkpoint, at one of the first steps.
+  void save_once() const {
+    EXPECT_EQ(start(3, 50, {"stop_at=3"})->wait(kLimit), 42);
   }
 
   [[nodiscard]] std::string checkpoints() const { return directory_ / "checkpoints"; }
@@ -201,12 +207,76 @@ TEST_F(ResilientDeath, WithTooFewRanksTheJobIsStartedAgain) {
   EXPECT_THAT(next->out(), HasSubstr("life 0 with 3 ranks from step 20"));
 }
 
+/// Nothing replaces what lost steps have left in variables of the program.
+TEST_F(ResilientDeath, BeforeTheFirstCheckpointTheJobIsStartedAgain) {
+  const auto run = start(3, 50, {"save_every=10", "die=0:5:1"});
+  EXPECT_EQ(run->wait(kLimit), 42) << run->out() << run->err();
+  EXPECT_THAT(run->err(), HasSubstr("ranks have died before the first checkpoint"));
+  expect_end(*start(2, 50, {}), 50);
+}
+
+/// A rank dies in the save for a notice, or after it: the job leaves nevertheless, and does not continue.
+TEST_F(ResilientDeath, ANoticeIsNotLost) {
+  for (const char* const point : {"save.block_written", "commit.done", "exit.saved"}) {
+    for (const char* const exit : {"raise=0", "raise=1", "codes=1"}) {
+      std::filesystem::remove_all(checkpoints());
+      save_once();
+      const auto run =
+          start(3, 50, {"stop_at=10", exit}, {{"REPRIEVE_FAILPOINT", point}, {"REPRIEVE_KILL_RANK", "1"}});
+      EXPECT_EQ(run->wait(kLimit), 42) << point << " " << exit << run->out() << run->err();
+      expect_end(*start(2, 50, {}), 50);
+    }
+  }
+}
+
+/// All ranks of a host die, with the node-local copies of their parts: the partner copies on the other hosts are used.
+class ResilientHosts : public ResilientDeath {
+ protected:
+  void SetUp() override {
+    ResilientDeath::SetUp();
+    if (!hosts_.work()) {
+      GTEST_SKIP() << VirtualHosts::kNeeds;
+    }
+    for (const char* const host : {"h0", "h1", "h2"}) {
+      std::filesystem::create_directory(memory_.path() / host);
+    }
+    hosts_.write_agent(agent(), memory_.path(), local_.path());
+  }
+
+  [[nodiscard]] std::unique_ptr<Mpirun> start_on(const std::string& hosts, int ranks, int steps,
+                                                 const std::vector<std::string>& options) const {
+    return std::make_unique<Mpirun>(MpiCommand{
+        .ranks = ranks,
+        .arguments = joined({program("e2e_resilient"), checkpoints(), std::to_string(steps), "5",
+                             "local=" + local_.path().string()},
+                            options),
+        .mpirun_options = joined(options_for_recovery(), {"--mca", "plm_rsh_agent", agent(), "--host", hosts}),
+        .launch_prefix = hosts_.on_h0()});
+  }
+
+  [[nodiscard]] std::string agent() const { return directory_.path() / "agent.sh"; }
+
+  const VirtualHosts hosts_;
+  const TemporaryDirectory memory_{"/dev/shm"};  ///< a directory for each host, which sees it as local_
+  const TemporaryDirectory local_{"/dev/shm"};
+};
+
+TEST_F(ResilientHosts, TheRanksOfAHostDie) {
+  const auto run = start_on("h1:2,h2:2", 4, 100, {"save_every=50", "die=0:90:2", "die=0:90:3"});
+  expect_end(*run, 100);
+  EXPECT_THAT(run->out(), AllOf(HasSubstr("with 2 ranks from step"), Not(HasSubstr("with 2 ranks from step 50"))))
+      << run->err();
+}
+
 /// A death at each step of the protocols: the result is the same, whether the save counts or not.
 class ResilientDeathAtPoint : public ResilientDeath, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(ResilientDeathAtPoint, TheResultIsTheSame) {
   for (const char* const victim : {"0", "1"}) {
     std::filesystem::remove_all(checkpoints());
+    if (GetParam() != std::string("restore.values_read")) {  // that one is the recovery's
+      save_once();
+    }
     const auto run = start(3, 40, {"save_every=10", "die=0:25:2"},
                            {{"REPRIEVE_FAILPOINT", GetParam()}, {"REPRIEVE_KILL_RANK", victim}});
     expect_end(*run, 40);
@@ -222,6 +292,7 @@ TEST_F(ResilientDeath, RandomDeathsChangeNothing) {
   std::mt19937 random(20261128);
   for (int life = 0; life < 5; ++life) {
     std::filesystem::remove_all(checkpoints());
+    save_once();
     const auto run = start(5, 150, {"save_every=7"});
     ASSERT_TRUE(wait_until([&] { return run->out().find("life 0") != std::string::npos; }, kLimit)) << run->err();
     for (int death = 0; death < 3; ++death) {

@@ -48,18 +48,29 @@ TEST(Examination, OfAHealthyMachine) {
   EXPECT_GE(examine(healthy_machine()).size(), 4U);
 }
 
+/// Empty if there is none of that name.
+std::string finding(const MachineFacts& facts, const std::string& id) {
+  const auto findings = examine(facts);
+  const auto found = std::ranges::find(findings, id, &Finding::id);
+  return found == findings.end() ? "" : found->text;
+}
+
 TEST(Examination, SaysWhenThisMpirunKillsItsRanks) {
   const auto says = [](const std::string& version) {
     MachineFacts facts = healthy_machine();
     facts.mpirun = version;
-    const auto findings = examine(facts);
-    const auto found =
-        std::find_if(findings.begin(), findings.end(), [](const Finding& each) { return each.id == "mpirun"; });
-    return found == findings.end() ? "" : found->text;
+    return finding(facts, "mpirun");
   };
   EXPECT_THAT(says("mpirun (Open MPI) 4.1.4"), HasSubstr("4.1.4; 2 s after a SIGTERM"));
   EXPECT_THAT(says("mpirun (Open MPI) 5.0.7"), HasSubstr("5.0.7; 0.5 s after a SIGTERM"));
   EXPECT_THAT(says("mpirun (Open MPI) 6.0.0"), HasSubstr("not tested"));
+}
+
+TEST(Examination, SaysWhetherMpiSurvivesDeadRanks) {
+  MachineFacts facts = healthy_machine();
+  EXPECT_EQ(finding(facts, "recovery"), "");
+  facts.mpi_survives_deaths = true;
+  EXPECT_THAT(finding(facts, "recovery"), HasSubstr("--with-ft ulfm"));
 }
 
 TEST(Examination, EachTroubleIsNamedAlone) {

@@ -91,7 +91,7 @@ class Simulation {
         reprieve::DistributedLayout{.global_shape = {elements_}, .offset = {first_}, .extent = {values_.size()}});
     reprieve::TerminationConfig config;
     config.save_every_steps = options_.number("save_every");
-    if (options_.others.contains("raise")) {
+    if (options_.number("raise") == 1) {
       config.exit_fn = reprieve::throw_preempted;
     }
     reprieve::ManagerOptions manager;
