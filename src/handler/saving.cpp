@@ -370,6 +370,7 @@ ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
 
 void PreemptionCheckpointHandler::Impl::leave() {
   const auto prepare = [&] {
+    core::failpoint("exit.saved");
     ExitContext prepared = prepare_exit();
     handler::life().is_saved_for_notice = true;  // whoever dies from here on: the notice is acknowledged
     notices_.saved();
@@ -384,7 +385,6 @@ void PreemptionCheckpointHandler::Impl::leave() {
   manager.impl().remove_local_left_overs();
   emergency_save_.reset();
   manager.impl().give_back_local_copies();
-  core::failpoint("exit.saved");
   rest_threads();
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement
   config.exit_fn(context);
