@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/json_page.hpp"
 #include "support/process.hpp"
 #include "support/run_directory.hpp"
 #include "support/virtual_hosts.hpp"
@@ -131,6 +132,25 @@ class RunTest : public ::testing::Test {
 
   [[nodiscard]] std::filesystem::path checkpoints() const { return directory_ / "checkpoints"; }
 
+  /// What a command of the tool prints of the directory.
+  [[nodiscard]] std::string shown_by(const std::string& command, const std::vector<std::string>& options = {}) const {
+    Process tool({.arguments = joined({program("reprieve"), command, checkpoints().string()}, options)});
+    EXPECT_EQ(tool.wait(kLimit), 0) << tool.out() << tool.err();
+    return tool.out();
+  }
+  /// What `ls` and `status` tell of the copy of the newest checkpoint, which must be of that name.
+  [[nodiscard]] nlohmann::json copy_of(const std::filesystem::path& file) const {
+    const auto listed = nlohmann::json::parse(shown_by("ls", {"--json"}));
+    const auto status = nlohmann::json::parse(shown_by("status", {"--json"}));
+    JsonPage().expect("ls", listed);
+    JsonPage().expect("status", status);
+    nlohmann::json copy = status["runs"][0]["copy"];
+    EXPECT_EQ(copy["file"], file.string());
+    copy.erase("file");
+    EXPECT_EQ(listed["checkpoints"].back()["copy"], copy);
+    return copy;
+  }
+
   TemporaryDirectory directory_;
 };
 
@@ -198,13 +218,59 @@ TEST_F(RunTest, ADrillCopiesNothingElsewhere) {
 TEST_F(RunTest, ACommandThatFailsIsTriedAgainAndDoesNotStopTheRun) {
   const std::filesystem::path log = directory_ / "log";
   const auto run = start_and_wait({.steps = kEndless,
-                                   .options = {"--command-timeout", "500ms", "--after-commit",
+                                   .options = {"--command-timeout", "3s", "--after-commit",
                                                "echo x >> " + log.string() + "; yes | head -c 300000; [ $(wc -l < " +
                                                    log.string() + ") -gt 1 ] || sleep 60"}});
   run->send(SIGTERM);
   expect_saved(*run);
   EXPECT_EQ(run->events("after_commit_failed").size(), 1U) << run->all_output();
-  EXPECT_EQ(run->events("after_commit").size(), 1U) << run->all_output();
+  ASSERT_EQ(run->events("after_commit").size(), 1U) << run->all_output();
+  EXPECT_EQ(run->events("after_commit").back()["attempt"], 2);
+}
+
+/// The supervisor is killed in the middle of a copy; the next one makes it, although the run saves nothing new.
+TEST_F(RunTest, ACopyThatWasCutByAKillIsMadeByTheNextRun) {
+  const std::filesystem::path elsewhere = directory_ / "elsewhere";
+  const std::filesystem::path is_up = directory_ / "is-up";
+  std::filesystem::create_directory(elsewhere);
+  // Without the mark the network hangs after a part of the file.
+  const std::string copy = "head -c 100 \"$FILE\" > " + (elsewhere / "half").string() + "; [ -e " + is_up.string() +
+                           " ] || sleep 600; cp \"$FILE\" " + elsewhere.string();
+  const Simulation simulation{.steps = 200, .step_ms = 10, .options = {"--after-commit", copy}};
+  const auto killed = start_and_wait(simulation);
+  killed->send(SIGTERM);
+  ASSERT_TRUE(killed->wait_for_event("waiting")) << killed->all_output();
+  EXPECT_THAT(killed->events("kill"), ::testing::IsEmpty()) << "the copy outlives the program";
+  ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(elsewhere / "half"); }, kLimit));
+  const std::filesystem::path file =
+      std::filesystem::path(killed->events("exit").back()["checkpoint"].get<std::string>()).filename();
+  EXPECT_EQ(copy_of(file)["state"], "copying");
+  killed->send(SIGKILL);
+  EXPECT_EQ(killed->wait(kLimit), 128 + SIGKILL);
+  EXPECT_EQ(copy_of(file)["state"], "interrupted");
+  EXPECT_THAT(shown_by("status"), HasSubstr("copy interrupted: " + file.string() + ", begun "));
+  std::ofstream(is_up).put('\n');
+  const auto next = start(simulation);
+  expect_end(*next, 0);
+  ASSERT_GE(next->events("after_commit").size(), 1U) << next->all_output();
+  EXPECT_EQ(next->events("after_commit").front()["file"], (checkpoints() / file).string());
+  EXPECT_EQ(read_text(elsewhere / file), read_text(checkpoints() / file));
+  EXPECT_EQ(copy_of("ckpt-200.h5")["state"], "copied");
+  EXPECT_THAT(shown_by("status"), HasSubstr("copied: ckpt-200.h5, "));
+  EXPECT_THAT(shown_by("ls"), ::testing::AllOf(HasSubstr("COPY"), HasSubstr("copied")));
+  const auto last = start(simulation);
+  expect_end(*last, 0);
+  EXPECT_THAT(last->events("after_commit"), ::testing::IsEmpty()) << "it was copied already";
+}
+
+/// Retired or pruned meanwhile: that is no failure of the command.
+TEST_F(RunTest, ACopyOfACheckpointThatIsGoneIsNoError) {
+  const auto run = start_and_wait({.steps = kEndless, .options = {"--after-commit", "rm \"$FILE\"; exit 3"}});
+  run->send(SIGTERM);
+  expect_end(*run, 42);
+  EXPECT_EQ(run->events("after_commit_retired").size(), 1U) << run->all_output();
+  EXPECT_THAT(run->events("after_commit_failed"), ::testing::IsEmpty());
+  EXPECT_THAT(shown_by("status"), ::testing::Not(HasSubstr("copy ")));
 }
 
 class RunNoticeBySignal : public RunTest, public ::testing::WithParamInterface<int> {};
@@ -747,7 +813,7 @@ TEST_F(RunDirectoryOption, AProgramThatUsesAnotherOneIsEnded) {
   expect_end(*second, 1);
   EXPECT_EQ(second->events("start").size(), 1U);
   EXPECT_THAT(second->events("end").back()["reason"].get<std::string>(),
-              AllOf(HasSubstr(checkpoints().string()), HasSubstr(directory_of(1).string())));
+              ::testing::AllOf(HasSubstr(checkpoints().string()), HasSubstr(directory_of(1).string())));
 }
 
 /// Also if it is over before anybody has looked.
@@ -789,7 +855,7 @@ TEST_F(RunScript, WithoutRestartsThePipeIsAFailure) {
   const auto run = start_script(mpirun_text({.step_ms = 5, .faults = {"die_at=25", "save_every=10"}}) + " | cat");
   expect_end(*run, 1);
   EXPECT_THAT(run->events("end").back()["reason"].get<std::string>(),
-              AllOf(HasSubstr("did not come to its end"), HasSubstr("pipefail")));
+              ::testing::AllOf(HasSubstr("did not come to its end"), HasSubstr("pipefail")));
 }
 
 TEST_F(RunScript, ThatStartsTheProgramAgainByItselfHasFinished) {
