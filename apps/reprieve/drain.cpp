@@ -120,7 +120,7 @@ int run(const Options& asked) {
   require_directory(asked.directory);
   Options options = asked;
   if (options.local.empty()) {
-    options.local = local_directory_of(options.directory).value_or("/dev/shm");
+    options.local = local_directory_of(logged_status(options.directory)).value_or("/dev/shm");
   }
   require_directory(options.local);
   require_own(options.directory);

@@ -72,15 +72,29 @@ std::vector<LocalListEntry> entries_of(const manager::LocalFolder& folder) {
 /// Deeper than anybody lays out runs; keeps a wrong start (`/`) from taking for ever.
 constexpr int kDepth = 6;
 
+/// A supervisor of this host that no longer lives was killed in the middle of a copy.
+void end_dead_copies(std::optional<RunStatus>& status) {
+  if (!status) {
+    return;
+  }
+  for (auto& [file, copy] : status->copies) {
+    if (copy.state == CopyState::copying && copy.host == core::host_name() && core::start_of_process(copy.pid) == 0) {
+      copy.state = CopyState::interrupted;
+    }
+  }
+}
+
 /// Nothing if the log has no run.
 std::optional<RunStatus> status_of_run(const fs::path& directory, const Timeline& timeline) {
   termination::RunFollower follower(directory);
   auto status = timeline.status(directory, !follower.living().empty());
+  end_dead_copies(status);
   // A run lists its ranks when it has restored. Before that its rank 0 alone is known, and seen on its own node only.
   if (status && status->state == RunState::gone && status->start.host == core::host_name() &&
       core::start_of_process(status->start.pid) != 0) {
     // With a handler the list of its ranks says more: another process may have got the number of an ended rank 0.
     auto alone = timeline.status(directory, true);
+    end_dead_copies(alone);
     return alone->has_handler ? status : alone;
   }
   return status;
@@ -286,9 +300,14 @@ std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const
   return entries;
 }
 
-std::optional<fs::path> local_directory_of(const fs::path& directory) {
-  const auto status =
+std::optional<RunStatus> logged_status(const fs::path& directory) {
+  auto status =
       Timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog)).status(directory, false);
+  end_dead_copies(status);
+  return status;
+}
+
+std::optional<fs::path> local_directory_of(const std::optional<RunStatus>& status) {
   std::error_code ignored;
   return status && fs::is_directory(status->local_directory, ignored) ? std::optional(status->local_directory)
                                                                       : std::nullopt;

@@ -123,14 +123,17 @@ struct LocalListEntry {
 [[nodiscard]] std::vector<LocalListEntry> list_local(const std::filesystem::path& local,
                                                      const std::filesystem::path& directory);
 
-/// Where the last run in @p directory took node-local copies, by its log. Nothing if it took none, or if that directory
-/// is not on this node.
-[[nodiscard]] std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory);
+/// Where the last run of a directory took node-local copies. Nothing if it took none, or if that directory is not on
+/// this node. @param status  as `logged_status` says
+[[nodiscard]] std::optional<std::filesystem::path> local_directory_of(const std::optional<RunStatus>& status);
 
 // The runs that have left an event log, and how they stand.
 
 /// Those with an event log, at @p top and below it.
 std::set<std::filesystem::path> run_directories(const std::filesystem::path& top);
+
+/// What the log of a directory says of its last run, whether that lives or not. Nothing without a log of a run.
+[[nodiscard]] std::optional<RunStatus> logged_status(const std::filesystem::path& directory);
 
 /// Calls @p take with the log of each run at the directories and below, each once, and with how it stands: by its log,
 /// and by whether its processes live, as far as can be seen from here. @throws UsageError, StorageError

@@ -131,11 +131,17 @@ struct Entry {
   std::string problem;  ///< why it is not committed, or not known to be
 };
 
+/// What the log says of an entry's copy elsewhere; null if nothing.
+const RemoteCopy* copy_of(const Entry& entry, const std::optional<RunStatus>& status) {
+  return status ? status->copy_of(entry.file.path) : nullptr;
+}
+
 /// What one directory has.
 struct Listing {
   std::filesystem::path directory;
   std::vector<Entry> entries;
   LocalListing local;
+  std::optional<RunStatus> status;  ///< by the log
 };
 
 Entry look_at(const CheckpointFile& checkpoint) {
@@ -155,10 +161,22 @@ Entry look_at(const CheckpointFile& checkpoint) {
   return entry;
 }
 
-void print_entries(const std::vector<Entry>& entries) {
+std::string copy_text(const RemoteCopy* copy) {
+  return copy == nullptr                     ? "-"
+         : copy->state == CopyState::copying ? to_string(copy->state)
+         : copy->state == CopyState::copied  ? toned(Tone::good, to_string(copy->state))
+                                             : toned(Tone::bad, to_string(copy->state));
+}
+
+void print_entries(const std::vector<Entry>& entries, const std::optional<RunStatus>& status) {
   constexpr auto kRight = Table::Align::right;
-  Table table(
-      {{"FILE"}, {"NUMBER", kRight}, {"STEP", kRight}, {"SIZE", kRight}, {"AGE", kRight}, {"REASON"}, {"STATE"}});
+  std::vector<Table::Column> columns{{"FILE"},        {"NUMBER", kRight}, {"STEP", kRight}, {"SIZE", kRight},
+                                     {"AGE", kRight}, {"REASON"},         {"STATE"}};
+  const bool has_copies = status && !status->copies.empty();
+  if (has_copies) {
+    columns.push_back({"COPY"});
+  }
+  Table table(columns);
   for (const Entry& entry : entries) {
     const std::string problem = entry.metadata ? "" : ": " + printable(entry.problem);
     std::vector<std::string> cells{core::escaped(entry.file.path.filename().string()),
@@ -174,6 +192,9 @@ void print_entries(const std::vector<Entry>& entries) {
       cells[4] = human_age(time_of(*entry.metadata));
       cells[5] = reason_text(entry.metadata->reason);
     }
+    if (has_copies) {
+      cells.push_back(copy_text(copy_of(entry, status)));
+    }
     table.add_row(std::move(cells));
   }
   table.print(std::cout);
@@ -183,7 +204,7 @@ void print_text(const Options& options, const Listing& listing) {
   if (listing.entries.empty()) {
     std::cout << "no checkpoints in " << core::escaped(listing.directory.string()) << '\n';
   } else {
-    print_entries(listing.entries);
+    print_entries(listing.entries, listing.status);
   }
   for (const auto& file : quarantined_files(listing.directory)) {
     std::cout << "quarantined as corrupt: " << core::escaped(file.filename().string()) << '\n';
@@ -196,7 +217,7 @@ void print_text(const Options& options, const Listing& listing) {
   }
 }
 
-Json to_json(const Entry& entry) {
+Json to_json(const Entry& entry, const RemoteCopy* copy) {
   Json json{{"file", entry.file.path.string()}, {"number", entry.file.number}};
   if (entry.metadata) {
     const auto& metadata = *entry.metadata;
@@ -212,6 +233,7 @@ Json to_json(const Entry& entry) {
   json["size_bytes"] = entry.size_bytes;
   json["state"] = entry.state;
   json["pinned"] = is_pinned(entry.file.path);
+  json["copy"] = copy == nullptr ? Json() : tool::to_json(*copy);
   json["problem"] = entry.problem.empty() ? Json() : Json(entry.problem);
   return json;
 }
@@ -225,7 +247,7 @@ Json to_json(const std::vector<Listing>& listings) {
   for (const Listing& listing : listings) {
     json["directories"].push_back(listing.directory.string());
     for (const Entry& entry : listing.entries) {
-      json["checkpoints"].push_back(to_json(entry));
+      json["checkpoints"].push_back(to_json(entry, copy_of(entry, listing.status)));
     }
     for (const auto& file : quarantined_files(listing.directory)) {
       json["quarantined"].push_back(file.string());
@@ -243,12 +265,13 @@ Json to_json(const std::vector<Listing>& listings) {
 }
 
 /// What this node reaches of node-local copies. Where nobody asked for them, what cannot be listed is left out.
-LocalListing look_at_local(const Options& options, const std::filesystem::path& directory) {
+LocalListing look_at_local(const Options& options, const Listing& listing) {
+  const std::filesystem::path& directory = listing.directory;
   if (!options.local.empty()) {
     require_directory(options.local);
     return {options.local, list_local(options.local, directory)};
   }
-  const std::filesystem::path local = local_directory_of(directory).value_or("");
+  const std::filesystem::path local = local_directory_of(listing.status).value_or("");
   try {
     return {local, list_local(local, directory)};
   } catch (const Error&) {
@@ -320,11 +343,14 @@ int run(const Options& options) {
   std::ranges::for_each(options.directories, require_directory);
   std::vector<Listing> listings;
   for (const auto& directory : options.directories) {
-    Listing& listing = listings.emplace_back(Listing{directory, entries_of(directory), {}});
+    Listing& listing = listings.emplace_back(Listing{directory, entries_of(directory), {}, {}});
+    if (!options.latest || options.json) {
+      listing.status = logged_status(directory);
+    }
     if (options.latest) {
       listing.entries = {latest_of(listing.entries, directory)};
     } else {
-      listing.local = look_at_local(options, directory);
+      listing.local = look_at_local(options, listing);
     }
   }
   print_answer(options.json, to_json(listings),

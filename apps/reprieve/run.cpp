@@ -329,6 +329,27 @@ supervisor::Suspicion look_at_suspect(const std::filesystem::path& file, const s
   return {Outcome::quarantine, directory.quarantine(found->number).filename().string()};
 }
 
+bool has_readable_tables(const CheckpointFile& file) {
+  try {
+    static_cast<void>(storage::read_metadata(file.path));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The newest checkpoint that is whole, as far as is seen without its data, unless the log says that it was copied.
+std::optional<std::filesystem::path> find_uncopied(const std::filesystem::path& directory) {
+  const auto files = checkpoint_files(directory);
+  const auto newest = std::find_if(files.rbegin(), files.rend(), has_readable_tables);
+  if (newest == files.rend()) {
+    return std::nullopt;
+  }
+  const auto status = logged_status(directory);
+  const RemoteCopy* const copy = status ? status->copy_of(newest->path) : nullptr;
+  return copy != nullptr && copy->state == CopyState::copied ? std::nullopt : std::optional(newest->path);
+}
+
 supervisor::SupervisorSettings settings_of(const Options& options) {
   supervisor::SupervisorSettings settings = options.settings;
   settings.command = options.program;
@@ -348,6 +369,7 @@ supervisor::SupervisorSettings settings_of(const Options& options) {
     settings.hosts = options.hosts;
   }
   settings.look_at_suspect = look_at_suspect;
+  settings.find_uncopied = find_uncopied;
   return settings;
 }
 

@@ -90,6 +90,11 @@ std::uint64_t RunStatus::step_at(TimePoint now) const {
   return total_steps > 0 ? std::min(step, std::max(total_steps, reported_step)) : step;
 }
 
+const RemoteCopy* RunStatus::copy_of(const std::filesystem::path& checkpoint) const {
+  const auto copy = copies.find(checkpoint.filename().string());
+  return copy == copies.end() ? nullptr : &copy->second;
+}
+
 std::optional<Seconds> RunStatus::time_left(TimePoint now) const {
   if (!works(state) || total_steps == 0 || !steps_per_second) {
     return std::nullopt;
@@ -118,6 +123,34 @@ void RunStatus::take(const LocalState& copy) {
   if (!saved || !saved->step || copy.step > *saved->step) {
     local = copy;
   }
+}
+
+const char* to_string(CopyState state) { return name_of(state, {"copying", "copied", "failed", "interrupted"}); }
+
+std::string copy_text(const std::string& file, const RemoteCopy& copy) {
+  const std::string age = copy.time ? human_age(*copy.time) : "?";
+  switch (copy.state) {
+    case CopyState::copying:
+      return fmt::format("copying for {}: {}", age, core::escaped(file));
+    case CopyState::copied:
+      return fmt::format("copied: {}, {} ago", core::escaped(file), age);
+    case CopyState::failed:
+      return fmt::format("copy failed: {}, {} ago: code {} ({} of {} tries): {}", core::escaped(file), age, copy.code,
+                         copy.attempt, copy.attempts, printable(copy.message));
+    case CopyState::interrupted:
+      break;
+  }
+  return fmt::format("copy interrupted: {}, begun {} ago; the next `reprieve run` makes it", core::escaped(file), age);
+}
+
+Json to_json(const RemoteCopy& copy) {
+  const bool has_ended = copy.state == CopyState::copied || copy.state == CopyState::failed;
+  return {{"state", to_string(copy.state)},
+          {"time", time_or_null(copy.time)},
+          {"code", has_ended ? Json(copy.code) : Json()},
+          {"attempt", copy.attempt},
+          {"attempts", copy.attempts},
+          {"message", copy.message}};
 }
 
 Json to_json(const RunStatus& status, TimePoint now) {
@@ -156,6 +189,11 @@ Json to_json(const RunStatus& status, TimePoint now) {
                           {"partner_step", or_null(status.local->partner_step)},
                           {"partner_time", time_or_null(status.local->partner_time)},
                           {"directory", status.local_directory.string()}};
+  }
+  json["copy"] = Json();
+  if (const RemoteCopy* const copy = status.copy_of(status.last_copy)) {
+    json["copy"] = to_json(*copy);
+    json["copy"]["file"] = status.last_copy;
   }
   json["at_risk_s"] = seconds_or_null(status.at_risk(now));
   json["at_risk_with_nodes_s"] = seconds_or_null(status.at_risk_with_nodes(now));
@@ -348,6 +386,9 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
     }
     if (run.local) {
       out << local_text(run, now) << '\n';
+    }
+    if (const RemoteCopy* const copy = run.copy_of(run.last_copy)) {
+      out << short_name(run.directory) << ": " << copy_text(run.last_copy, *copy) << '\n';
     }
     if (!run.message.empty()) {
       out << short_name(run.directory) << ": " << printable(first_line(run.message)) << '\n';

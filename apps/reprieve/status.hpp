@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -73,6 +74,25 @@ struct LocalState {
   [[nodiscard]] std::uint64_t memory() const { return bytes * (has_partners ? 4 : partner_step ? 5 : 2); }
 };
 
+enum class CopyState {
+  copying,
+  copied,
+  failed,
+  interrupted,  ///< its supervisor was killed
+};
+
+/// What became of the command of `reprieve run --after-commit` for one checkpoint.
+struct RemoteCopy {
+  CopyState state = CopyState::copying;
+  std::optional<TimePoint> time{};  ///< of its begin while it runs, else of its end
+  int attempt = 0;
+  int attempts = 0;  ///< at most
+  int code = 0;      ///< once it has ended
+  std::string message{};
+  std::string host{};  ///< of the supervisor, and its process, while it runs
+  int pid = 0;
+};
+
 struct RunStatus {
   std::filesystem::path directory;
   RunState state = RunState::gone;
@@ -91,7 +111,11 @@ struct RunStatus {
   std::uint64_t total_steps = 0;          ///< of the whole run; 0: it does not say
   std::optional<TimePoint> job_end;       ///< when the batch system ends the job
   std::string slurm_job;
+  std::map<std::string, RemoteCopy> copies;  ///< by file
+  std::string last_copy;                     ///< the file of the last word about them
 
+  /// Null if no command ran for it.
+  [[nodiscard]] const RemoteCopy* copy_of(const std::filesystem::path& checkpoint) const;
   /// Where it is by now, if it works on at the same rate.
   [[nodiscard]] std::uint64_t step_at(TimePoint now) const;
   /// How long it still takes at the same rate. Nothing if nothing runs, or the run does not say how long it is.
@@ -108,6 +132,12 @@ struct RunStatus {
 /// @param saves_alone  it has saved, and no handler was ready before
 RunState state_of(const supervisor::ChiefProgress& chief, bool lives, bool saves_alone);
 
+/// "copied: ckpt-120.h5, 3 s ago".
+std::string copy_text(const std::string& file, const RemoteCopy& copy);
+/// "copied", "copying", "failed", "interrupted"
+const char* to_string(CopyState state);
+
+Json to_json(const RemoteCopy& copy);
 Json to_json(const RunStatus& status, TimePoint now);
 
 }  // namespace reprieve::tool

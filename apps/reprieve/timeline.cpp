@@ -173,6 +173,34 @@ Json points_json(const RunReport& report) {
   return list;
 }
 
+/// Takes the events of --after-commit, which the supervisor writes, with its clock: they say nothing of where the time
+/// of the run went. False for all others.
+struct CopyEvents {
+  RunStatus& status;
+  std::optional<TimePoint> time;
+
+  bool operator()(const auto&) const { return false; }
+  bool operator()(const events::AfterCommitStarted& e) const {
+    return note(e, {.state = CopyState::copying, .host = e.host, .pid = e.pid});
+  }
+  bool operator()(const events::AfterCommit& e) const { return note(e, {.state = CopyState::copied, .code = e.code}); }
+  bool operator()(const events::AfterCommitFailed& e) const {
+    return note(e, {.state = CopyState::failed, .code = e.code, .message = e.message});
+  }
+  bool operator()(const events::AfterCommitRetired& e) const {
+    status.copies.erase(e.file);
+    return true;
+  }
+  bool note(const auto& event, RemoteCopy copy) const {
+    copy.time = time;
+    copy.attempt = event.attempt;
+    copy.attempts = event.attempts;
+    status.last_copy = event.file;
+    status.copies[event.file] = std::move(copy);
+    return true;
+  }
+};
+
 /// What becomes of the work after the last save.
 Fate fate_of_rest(RunState ending) {
   if (ending == RunState::ended) {
@@ -303,6 +331,9 @@ Timeline::Timeline(const std::vector<core::LoggedEvent>& events) {
 }
 
 void Timeline::take(const core::LoggedEvent& logged) {
+  if (std::visit(CopyEvents{status_, core::time_of_event(logged.time)}, logged.event)) {
+    return;
+  }
   if (std::holds_alternative<events::Start>(logged.event)) {
     end_before(logged);
   } else if (report_.starts.empty()) {
@@ -585,6 +616,7 @@ void Timeline::on(const events::SaveFinished& event) {
   saves_ = true;
   status_.failed_saves = 0;
   report_.saves.push_back({now_s_, event.number, event.run_calls, event.bytes, seconds, blocked_s});
+  status_.copies.erase(event.file);  // it was of another checkpoint of that name
   status_.saved = SavedState{event.number, event.run_calls, event.bytes, event_time_};
   if (const auto local = std::exchange(status_.local, std::nullopt)) {
     status_.take(*local);  // a save in the background may be of an older step

@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <string>
 
 #include "reprieve/save.hpp"
@@ -67,6 +69,14 @@ struct ManagerOptions {
   std::chrono::milliseconds lock_timeout{30'000};
   /// How long a rank waits for the others in one stage of a save or a restore before it gives up and names them.
   std::chrono::milliseconds io_timeout{1'800'000};
+  /// Called on rank 0 after each commit, with the checkpoint, to copy it elsewhere for one. Thread: the one that saves;
+  /// a save of the background is committed by that one too, at a later call. The file stays until the next save ends.
+  /// Cost: the program stands still as long as the function takes, the last save before the end of the job included.
+  /// After `io_timeout` the other ranks give up: start a thread or a process for what takes long. It must not call this
+  /// manager, its handler or MPI: the other ranks are not there. What it throws becomes a warning in the log, and the
+  /// save counts as done. Not called for a checkpoint that a start or `reprieve drain` makes of node-local copies, nor
+  /// in a drill. `reprieve run --after-commit` is another way, without the program.
+  std::function<void(const std::filesystem::path& checkpoint)> after_commit{};
   /// The environment of rank 0 (`REPRIEVE_...`, configs/README.md) goes before these options, before the directory, and
   /// before the TerminationConfig of a handler that uses the manager. False: it is not read. A program with several
   /// managers switches it off for all but one: REPRIEVE_DIRECTORY names the directory of that one.

@@ -3,7 +3,7 @@
 
 /// @file
 /// The events of a run: one struct for each, with its name and its fields in the log; and the log. Rank 0 writes them
-/// (`EventLog::write`); every reader gets the same structs back.
+/// (`EventLog::write`), and some the supervisor; every reader gets the same structs back.
 ///
 /// The last line of a struct lists its fields, for both directions. A `std::optional` without a value is not written.
 /// Logs may be of another version, cut, or written by anybody: a field that is missing or of another type keeps its
@@ -336,6 +336,42 @@ struct Drained {
   REPRIEVE_EVENT("drained", number, seconds)
 };
 
+// The command of `reprieve run --after-commit`. The supervisor writes these, with the clock of its own host.
+
+struct AfterCommitStarted {
+  std::string file{};  ///< the checkpoint
+  std::string host{};  ///< of the supervisor
+  int pid = 0;
+  int attempt = 0;   ///< from 1 on
+  int attempts = 0;  ///< at most
+  REPRIEVE_EVENT("after_commit_started", file, host, pid, attempt, attempts)
+};
+
+struct AfterCommit {
+  std::string file{};
+  int code = 0;
+  double seconds = 0;
+  int attempt = 0;
+  int attempts = 0;
+  REPRIEVE_EVENT("after_commit", file, code, seconds, attempt, attempts)
+};
+
+struct AfterCommitFailed {
+  std::string file{};
+  int code = 0;
+  double seconds = 0;
+  int attempt = 0;
+  int attempts = 0;
+  std::string message{};  ///< its last words
+  REPRIEVE_EVENT("after_commit_failed", file, code, seconds, attempt, attempts, message)
+};
+
+/// The command failed, and the checkpoint is no longer there.
+struct AfterCommitRetired {
+  std::string file{};
+  REPRIEVE_EVENT("after_commit_retired", file)
+};
+
 /// An event of another version of the library.
 struct Unknown {
   Step run_calls{};
@@ -357,7 +393,8 @@ using Event =
                  events::MemoryChanges, events::SaveStarted, events::SaveFinished, events::SaveFailed,
                  events::SavePutOff, events::SaveSkipped, events::Retired, events::LocalCopies, events::LocalCopyBegun,
                  events::LocalCopyFailed, events::LocalCopyWithoutPartner, events::LocalPartCorrupt,
-                 events::DrainStarted, events::Drained>;
+                 events::DrainStarted, events::Drained, events::AfterCommitStarted, events::AfterCommit,
+                 events::AfterCommitFailed, events::AfterCommitRetired>;
 
 /// One line of a log.
 struct LoggedEvent {
@@ -376,7 +413,7 @@ std::optional<LoggedEvent> event_from_text(const std::string& line);
 /// The step of an event, if it has one.
 events::Step step_of(const Event& event);
 
-// The event log: one JSON object per line, appended to `<checkpoint directory>/events.jsonl` by rank 0.
+// The event log: one JSON object per line, appended to `<checkpoint directory>/events.jsonl`.
 
 /// The name of the event log in a checkpoint directory.
 inline constexpr const char* kEventLogName = "events.jsonl";

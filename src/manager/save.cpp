@@ -15,7 +15,7 @@
 //    belong to. So a checkpoint that replaces another one of its number never has the files of the other.
 // 6. Only then does rank 0 remove old checkpoints by the retention policy, and never the one just committed.
 //    A thread frees their space. The save of a preemption removes none, since the process will end: the next save
-//    does, when it begins.
+//    does, when it begins. After that rank 0 calls the program's `after_commit`.
 //
 // The recycled file. Writing over the blocks that a file already owns is faster than writing a new one, and cannot run
 // out of space. So in step 6 one of the retired files is kept:
@@ -189,6 +189,7 @@ class [[gnu::visibility("hidden")]] Save {
     record_finished(done);
     if (manager_.comm.is_chief()) {
       retire();
+      call_after_commit(done.path);
     }
     return done;
   }
@@ -340,6 +341,21 @@ class [[gnu::visibility("hidden")]] Save {
       core::failpoint("retire.done");
       if (manager_.options.reserve) {
         manager_.directory.reserve(fs::file_size(manager_.directory.file(staged_.number)));
+      }
+    });
+  }
+
+  void call_after_commit(const fs::path& file) {
+    if (!manager_.options.after_commit || manager_.drill) {
+      return;
+    }
+    core::log::or_warn("the checkpoint is saved, but ManagerOptions::after_commit failed", [&] {
+      try {
+        manager_.options.after_commit(file);
+      } catch (const std::exception&) {
+        throw;
+      } catch (...) {
+        throw Error(ErrorCode::usage, "it threw something that is not a std::exception");
       }
     });
   }

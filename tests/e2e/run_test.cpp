@@ -2,6 +2,8 @@
 // `reprieve run` under mpirun: whatever says that the job is about to end, the ranks save and leave, and the next run
 // ends as if nothing had happened.
 
+#include "e2e/run_test.hpp"
+
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -25,187 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-/// Steps of a run that is not over by itself.
-constexpr int kEndless = 100'000;
-
-// What the tests of `reprieve run` have in common: small simulations (programs/field.cpp) under it.
-
-/// An mpirun under `reprieve run --json`.
-class SupervisedMpirun : public Mpirun {
- public:
-  using Mpirun::Mpirun;
-
-  /// The events that were shown so far, or those of one name.
-  [[nodiscard]] std::vector<nlohmann::json> events(const std::string& name = "") const {
-    return events_of(err(), name);
-  }
-
-  /// Waits until so many events of that name were shown.
-  [[nodiscard]] bool wait_for_event(const std::string& name, std::size_t count = 1) {
-    return wait_until([&] { return events(name).size() >= count || !running(); }, std::chrono::seconds(120)) &&
-           events(name).size() >= count;
-  }
-
-  /// Everything that was shown, for messages.
-  [[nodiscard]] std::string all_output() const { return out() + err(); }
-};
-
-class RunTest : public ::testing::Test {
- protected:
-  static constexpr int kRanks = 2;
-  static constexpr auto kLimit = std::chrono::seconds(120);
-
-  /// How the simulation is started.
-  struct Simulation {
-    int steps = 60;
-    int step_ms = 20;
-    std::vector<std::string> faults = {};   ///< see programs/field.cpp
-    std::vector<std::string> options = {};  ///< of `reprieve run`
-    std::vector<std::string> mpirun_options = {};
-    Environment environment = {};
-  };
-
-  [[nodiscard]] std::unique_ptr<SupervisedMpirun> start(const Simulation& simulation) const {
-    return std::make_unique<SupervisedMpirun>(MpiCommand{.ranks = kRanks,
-                                                         .arguments = program_arguments(simulation),
-                                                         .mpirun_options = simulation.mpirun_options,
-                                                         .launch_prefix = supervisor(simulation),
-                                                         .environment = simulation.environment});
-  }
-
-  /// `reprieve run` and its options.
-  [[nodiscard]] static std::vector<std::string> supervisor(const Simulation& simulation) {
-    return joined(joined({program("reprieve"), "run", "--json"}, simulation.options), {"--"});
-  }
-
-  /// `e2e_field` and its arguments.
-  [[nodiscard]] std::vector<std::string> program_arguments(const Simulation& simulation) const {
-    return joined({program("e2e_field"), checkpoints().string(), std::to_string(simulation.steps),
-                   std::to_string(simulation.step_ms)},
-                  simulation.faults);
-  }
-
-  /// Starts it and waits until the ranks are ready and some steps are done.
-  [[nodiscard]] std::unique_ptr<SupervisedMpirun> start_and_wait(const Simulation& simulation) const {
-    auto run = start(simulation);
-    EXPECT_TRUE(run->wait_for_event("ready")) << run->all_output();
-    return run;
-  }
-
-  /// Expects that the run ends with the code and leaves no process behind.
-  static void expect_end(SupervisedMpirun& run, int code) {
-    EXPECT_EQ(run.wait(kLimit), code) << run.all_output();
-    EXPECT_TRUE(run.wait_for_descendants(std::chrono::seconds(10))) << run.all_output();
-  }
-
-  /// Expects that the run saved itself: code 42, a checkpoint, and a record that says so.
-  void expect_saved(SupervisedMpirun& run, int code = 42) const {
-    expect_end(run, code);
-    ASSERT_EQ(run.events("exit").size(), 1U) << run.all_output();
-    EXPECT_TRUE(std::filesystem::exists(run.events("exit").back()["checkpoint"].get<std::string>()));
-    ASSERT_EQ(run.events("end").size(), 1U) << run.all_output();
-    EXPECT_EQ(run.events("end").back()["result"], "saved");
-  }
-
-  /// Runs the simulation again, to its end, and compares its digest with that of an undisturbed run.
-  void expect_same_end(Simulation simulation) const {
-    simulation.faults.clear();
-    simulation.step_ms = 0;
-    const auto run = start(simulation);
-    expect_end(*run, 0);
-    EXPECT_THAT(run->out(), HasSubstr(end_of(simulation.steps)));
-  }
-
-  /// What an undisturbed run prints at its end.
-  static std::string end_of(int steps) {
-    std::uint64_t total = 0;
-    for (std::uint64_t i = 0; i < 1000; ++i) {
-      std::uint64_t value = i;
-      for (std::uint64_t step = 1; step <= static_cast<std::uint64_t>(steps); ++step) {
-        value = value * 6364136223846793005ULL + step + i;
-      }
-      total += value * (2 * i + 1);
-    }
-    return "digest " + std::to_string(total) + " ";
-  }
-
-  [[nodiscard]] std::filesystem::path checkpoints() const { return directory_ / "checkpoints"; }
-
-  TemporaryDirectory directory_;
-};
-
 class RunNotice : public RunTest {};
-
-/// The disk of the machine is lost with it; a command of the user's has kept the checkpoints elsewhere.
-TEST_F(RunTest, CommandsKeepTheCheckpointsWhereTheMachineIsNot) {
-  const std::filesystem::path elsewhere = directory_ / "elsewhere";
-  std::filesystem::create_directory(elsewhere);
-  const Simulation simulation{.steps = 200,
-                              .step_ms = 10,
-                              .options = {"--directory", checkpoints().string(), "--before-start",
-                                          "cp -n " + elsewhere.string() + "/*.h5 \"$DIRECTORY\" || true",
-                                          "--after-commit", "sleep 0.3; cp \"$FILE\" " + elsewhere.string()}};
-  const auto run = start_and_wait(simulation);
-  run->send(SIGTERM);
-  expect_saved(*run);
-  ASSERT_EQ(run->events("after_commit").size(), 1U) << run->all_output();
-  EXPECT_TRUE(std::filesystem::exists(
-      elsewhere / run->events("exit").back()["checkpoint"].get<std::filesystem::path>().filename()));
-  std::filesystem::remove_all(checkpoints());
-  std::filesystem::create_directory(checkpoints());
-  const auto next = start(simulation);
-  expect_end(*next, 0);
-  EXPECT_EQ(next->events("fetch").size(), 1U);
-  EXPECT_EQ(next->events("restore").size(), 1U) << next->all_output();
-  EXPECT_THAT(next->out(), HasSubstr(end_of(simulation.steps)));
-}
-
-TEST_F(RunTest, NothingStartsWithoutTheCheckpointsThatCouldNotBeFetched) {
-  const auto run =
-      start({.options = {"--directory", checkpoints().string(), "--before-start", "echo no network; exit 7"}});
-  expect_end(*run, 1);
-  EXPECT_EQ(run->events("start").size(), 0U);
-  ASSERT_EQ(run->events("give_up").size(), 1U);
-  EXPECT_THAT(run->events("give_up").back()["text"].get<std::string>(), HasSubstr("code 7: no network"));
-}
-
-/// A fetch that failed halfway is repeated, although the directory is no longer empty.
-TEST_F(RunTest, AFetchThatDidNotEndIsRepeated) {
-  const std::string fetched = directory_ / "fetched";
-  const std::string command = "echo >> " + fetched + "; touch \"$DIRECTORY/ckpt-1.h5\"; [ $(wc -l < " + fetched +
-                              ") -gt 1 ] && rm \"$DIRECTORY/ckpt-1.h5\"";
-  const Simulation simulation{.steps = 5,
-                              .options = {"--directory", checkpoints().string(), "--before-start", command}};
-  expect_end(*start(simulation), 1);
-  expect_end(*start(simulation), 0);
-  EXPECT_EQ(std::filesystem::file_size(fetched), 2U);
-  expect_end(*start(simulation), 0);
-  EXPECT_EQ(std::filesystem::file_size(fetched), 2U);
-}
-
-/// Its checkpoints are those of no run: elsewhere they would be taken for the newest.
-TEST_F(RunTest, ADrillCopiesNothingElsewhere) {
-  const std::filesystem::path copied = directory_ / "copied";
-  Process drill({.arguments = joined({program("reprieve"), "drill", "--", program("reprieve"), "run", "--after-commit",
-                                      "touch " + copied.string(), "--", "mpirun", "--oversubscribe", "-n", "1"},
-                                     program_arguments({.steps = kEndless})),
-                 .environment = mpirun_environment()});
-  EXPECT_EQ(drill.wait(kLimit), 0) << drill.out() << drill.err();
-  EXPECT_FALSE(std::filesystem::exists(copied));
-}
-
-/// Long output, failures and a command that hangs do not stop the run.
-TEST_F(RunTest, ACommandThatFailsIsTriedAgainAndDoesNotStopTheRun) {
-  const std::filesystem::path log = directory_ / "log";
-  const auto run = start_and_wait({.steps = kEndless,
-                                   .options = {"--command-timeout", "500ms", "--after-commit",
-                                               "echo x >> " + log.string() + "; yes | head -c 300000; [ $(wc -l < " +
-                                                   log.string() + ") -gt 1 ] || sleep 60"}});
-  run->send(SIGTERM);
-  expect_saved(*run);
-  EXPECT_EQ(run->events("after_commit_failed").size(), 1U) << run->all_output();
-  EXPECT_EQ(run->events("after_commit").size(), 1U) << run->all_output();
-}
 
 class RunNoticeBySignal : public RunTest, public ::testing::WithParamInterface<int> {};
 
@@ -747,7 +569,7 @@ TEST_F(RunDirectoryOption, AProgramThatUsesAnotherOneIsEnded) {
   expect_end(*second, 1);
   EXPECT_EQ(second->events("start").size(), 1U);
   EXPECT_THAT(second->events("end").back()["reason"].get<std::string>(),
-              AllOf(HasSubstr(checkpoints().string()), HasSubstr(directory_of(1).string())));
+              ::testing::AllOf(HasSubstr(checkpoints().string()), HasSubstr(directory_of(1).string())));
 }
 
 /// Also if it is over before anybody has looked.
@@ -789,7 +611,7 @@ TEST_F(RunScript, WithoutRestartsThePipeIsAFailure) {
   const auto run = start_script(mpirun_text({.step_ms = 5, .faults = {"die_at=25", "save_every=10"}}) + " | cat");
   expect_end(*run, 1);
   EXPECT_THAT(run->events("end").back()["reason"].get<std::string>(),
-              AllOf(HasSubstr("did not come to its end"), HasSubstr("pipefail")));
+              ::testing::AllOf(HasSubstr("did not come to its end"), HasSubstr("pipefail")));
 }
 
 TEST_F(RunScript, ThatStartsTheProgramAgainByItselfHasFinished) {

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <stdexcept>
+#include <thread>
 
 #include "manager/manager_impl.hpp"
 #include "manager_fixture.hpp"
@@ -50,6 +52,36 @@ class SaveTest : public ManagerTest {
     return found;
   }
 };
+
+/// Rank 0 gets each committed file, also one of the background. What the function throws costs no checkpoint.
+TEST_F(SaveTest, AfterCommitIsCalledOnRankZeroAndItsErrorLosesNothing) {
+  std::vector<std::string> called;
+  const auto thread = std::this_thread::get_id();
+  CheckpointManager manager = open({.max_to_keep = 2, .after_commit = [&](const fs::path& file) {
+                                      EXPECT_EQ(std::this_thread::get_id(), thread);
+                                      EXPECT_TRUE(fs::exists(file));
+                                      called.push_back(file.filename().string());
+                                      if (called.size() == 1) {
+                                        throw std::runtime_error("no network");
+                                      }
+                                      if (called.size() == 2) {
+                                        throw 42;
+                                      }
+                                    }});
+  save_each(manager, {1, 2});
+  state.set(3);
+  CheckpointManager::SaveRequest request;
+  request.number = 3;
+  manager.save_in_background(request);
+  EXPECT_LE(called.size(), 2U) << "it is committed at a later call";
+  manager.finish_background_save();
+  EXPECT_EQ(called, (world_rank() == 0 ? std::vector<std::string>{"ckpt-1.h5", "ckpt-2.h5", "ckpt-3.h5"}
+                                       : std::vector<std::string>{}));
+  EXPECT_EQ(names(), (Names{"ckpt-2.h5", "ckpt-3.h5"}));
+  state.set(99);
+  manager.restore_or_initialize();
+  expect_state(3);
+}
 
 TEST_F(SaveTest, APreemptionDoesNotWaitForFilesToBeRemoved) {
   CheckpointManager manager = open({.max_to_keep = 2, .recycle = false});

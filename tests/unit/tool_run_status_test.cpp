@@ -12,6 +12,7 @@ namespace reprieve::tool {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::MatchesRegex;
 using Event = nlohmann::json;
 
 const TimePoint kNoon = std::chrono::sys_days(std::chrono::year(2026) / 3 / 1) + 12h;
@@ -86,6 +87,43 @@ TEST(RunStatus, AnOlderCopyAtThePartnersHasItsOwnAge) {
   EXPECT_EQ(run.local->partner_time, kNoon + 30s);
   EXPECT_EQ(run.local->memory(), 5 * 500U);
   EXPECT_EQ(to_json(run, kNoon + 100s).at("local_copy").at("partner_step"), 120);
+}
+
+/// An event of --after-commit, by a supervisor whose clock is another one.
+Event copy_event(const char* name, std::chrono::seconds at, Event fields = Event::object()) {
+  fields.update({{"file", "ckpt-100.h5"}, {"attempt", 2}, {"attempts", 3}});
+  Event made = event(name, at, fields);
+  made["monotonic_s"] = 1e6;
+  return made;
+}
+
+TEST(RunStatus, TheCopyElsewhereOfEachCheckpoint) {
+  Event saved = save(60s, 100);
+  saved["file"] = "ckpt-100.h5";
+  const Event begun = copy_event("after_commit_started", 61s, {{"host", "node17"}, {"pid", 4712}});
+  const Event failed = copy_event("after_commit_failed", 70s, {{"code", 3}, {"message", "no network"}});
+  const auto after = [&](std::vector<Event> more) {
+    more.insert(more.begin(), {start(0s), ready(10s, 0), saved});
+    return status(more);
+  };
+  EXPECT_EQ(after({}).copy_of("run/ckpt-100.h5"), nullptr);
+  EXPECT_EQ(to_json(after({}), kNoon)["copy"], Json());
+  EXPECT_EQ(after({begun}).copy_of("run/ckpt-100.h5")->state, CopyState::copying);
+  EXPECT_EQ(to_json(after({begun}), kNoon)["copy"]["code"], Json());
+  const RunStatus run = after({begun, failed});
+  EXPECT_EQ(to_json(run, kNoon)["copy"],
+            Json::parse(R"({"state": "failed", "time": "2026-03-01T12:01:10Z", "code": 3, "attempt": 2, "attempts": 3,
+                            "message": "no network", "file": "ckpt-100.h5"})"));
+  EXPECT_THAT(copy_text(run.last_copy, *run.copy_of(run.last_copy)),
+              MatchesRegex("copy failed: ckpt-100.h5, .* ago: code 3 \\(2 of 3 tries\\): no network"));
+  EXPECT_EQ(after({failed, begun, copy_event("after_commit", 75s, {{"code", 0}})}).copies.at("ckpt-100.h5").state,
+            CopyState::copied);
+  EXPECT_TRUE(after({begun, event("after_commit_retired", 70s, {{"file", "ckpt-100.h5"}})}).copies.empty());
+  EXPECT_TRUE(after({begun, saved}).copies.empty()) << "another checkpoint has that name now";
+  EXPECT_EQ(run.state, RunState::running);
+  EXPECT_EQ(run.reported_at, kNoon + 60s);
+  EXPECT_EQ(Timeline(test::log_of({start(0s), ready(10s, 0), saved, begun})).history().observed_s, 60)
+      << "the clock of the supervisor says nothing of the run";
 }
 
 TEST(RunStatus, ALocalCopyTakesTheRiskOfACrash) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "supervisor/after_commit.hpp"
 
-#include <fmt/format.h>
+#include <unistd.h>
 
+#include <system_error>
 #include <utility>
 
+#include "core/events.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 
 namespace reprieve::supervisor {
 
@@ -18,6 +21,26 @@ constexpr std::chrono::seconds kPauseBeforeNext{5};
 constexpr const char* kScript =
     "exec 2>&1; { eval \"$COMMAND\"; } </dev/null | tail -c 1000; exit \"${PIPESTATUS[0]}\"";
 
+/// Writes an event of @p file into the log of its directory; a program that wants no log gets none.
+/// @return what there is to say
+SupervisorEvent record(const std::filesystem::path& file, const core::Event& event) {
+  const std::filesystem::path log = file.parent_path() / core::kEventLogName;
+  if (std::error_code ignored; std::filesystem::is_regular_file(log, ignored)) {
+    core::EventLog(log).write(event);
+  }
+  SupervisorEvent said = *describe({event, core::event_time(std::chrono::system_clock::now()), std::nullopt});
+  said.fields["file"] = file.string();
+  said.fields.erase("monotonic_s");
+  return said;
+}
+
+/// A listing of the directory makes a network file system ask its server for it.
+bool is_gone(const std::filesystem::path& file) {
+  std::error_code error;
+  static_cast<void>(std::filesystem::directory_iterator(file.parent_path(), error));
+  return std::filesystem::status(file, error).type() == std::filesystem::file_type::not_found;
+}
+
 }  // namespace
 
 std::unique_ptr<Command> start_in_shell(const std::string& command, const std::filesystem::path& directory,
@@ -27,10 +50,22 @@ std::unique_ptr<Command> start_in_shell(const std::string& command, const std::f
       EnvironmentChanges{{"COMMAND", command}, {"DIRECTORY", directory.string()}, {"FILE", file.string()}});
 }
 
-void AfterCommit::add(const std::filesystem::path& file) {
-  waiting_ = file;
-  next_start_ = Clock::now();
-  failures_ = 0;
+void AfterCommit::take(const core::Event& event, const ChiefProgress& chief) {
+  if (const auto* const save = std::get_if<events::SaveFinished>(&event)) {
+    add(chief.directory / save->file);
+  } else if (std::holds_alternative<events::Restored>(event) && !chief.newest) {
+    add_uncopied(chief.directory);
+  }
+}
+
+void AfterCommit::add_uncopied(const std::filesystem::path& directory) {
+  core::log::or_warn("a checkpoint that is not copied yet is not looked for", [&] {
+    const auto file = find_uncopied_(directory);
+    const bool is_under_way = busy() && (waiting_ ? *waiting_ : current_).file == file;
+    if (file && !is_under_way) {
+      add(*file);
+    }
+  });
 }
 
 void AfterCommit::stop() {
@@ -40,31 +75,30 @@ void AfterCommit::stop() {
 }
 
 void AfterCommit::start() {
-  file_ = *std::exchange(waiting_, std::nullopt);
-  started_ = Clock::now();
+  current_ = *std::exchange(waiting_, std::nullopt);
+  current_.start = Clock::now();
   killed_ = false;
-  command_ = start_in_shell(command_line_, file_.parent_path(), file_);
+  const std::string name = current_.file.filename().string();
+  static_cast<void>(record(current_.file, events::AfterCommitStarted{name, core::host_name(), ::getpid(),
+                                                                     current_.number, kAttemptsForOne}));
+  command_ = start_in_shell(command_line_, current_.file.parent_path(), current_.file);
 }
 
 SupervisorEvent AfterCommit::end(int code) {
-  const std::chrono::duration<double> taken = Clock::now() - started_;
-  const std::string name = file_.filename().string();
-  const nlohmann::json fields{{"file", file_.string()}, {"code", code}, {"seconds", taken.count()}};
+  const std::string name = current_.file.filename().string();
+  const double seconds = std::chrono::duration<double>(Clock::now() - current_.start).count();
   if (code == 0) {
-    return {"after_commit",
-            fmt::format("{}: the command of --after-commit took {}", name, core::seconds_text(taken.count())), fields};
+    return record(current_.file, events::AfterCommit{name, code, seconds, current_.number, kAttemptsForOne});
   }
-  ++failures_;
-  const bool again = !waiting_ && failures_ < kAttemptsForOne;
-  if (again) {
-    waiting_ = file_;
-    next_start_ = Clock::now() + kPauseBeforeNext;
+  if (is_gone(current_.file)) {
+    return record(current_.file, events::AfterCommitRetired{name});
   }
-  return {"after_commit_failed",
-          fmt::format("{}: the command of --after-commit {}{}: {}", name,
-                      killed_ ? "took too long" : fmt::format("ended with code {}", code),
-                      again ? ", and is tried again" : "", in_one_line(command_->output())),
-          fields};
+  if (!waiting_ && current_.number < kAttemptsForOne) {
+    waiting_ = Attempt{current_.file, current_.number + 1, Clock::now() + kPauseBeforeNext};
+  }
+  const std::string message = (killed_ ? "took too long: " : "") + in_one_line(command_->output());
+  return record(current_.file,
+                events::AfterCommitFailed{name, code, seconds, current_.number, kAttemptsForOne, message});
 }
 
 std::optional<SupervisorEvent> AfterCommit::tick() {
@@ -73,12 +107,12 @@ std::optional<SupervisorEvent> AfterCommit::tick() {
     if (const auto code = command_->code()) {
       event = end(*code);
       command_.reset();
-    } else if (!killed_ && Clock::now() >= started_ + limit_) {
+    } else if (!killed_ && Clock::now() >= current_.start + limit_) {
       command_->kill_all();
       killed_ = true;
     }
   }
-  if (!command_ && waiting_ && Clock::now() >= next_start_) {
+  if (!command_ && waiting_ && Clock::now() >= waiting_->start) {
     start();
   }
   return event;

@@ -3,10 +3,12 @@
 
 /// @file
 /// The commands of `reprieve run --after-commit` and `--before-start`: copies of checkpoints to where the machine is
-/// not. A shell runs them with the variables FILE and DIRECTORY.
+/// not. A shell runs them with the variables FILE and DIRECTORY. What became of the first one stands in the event log
+/// of the checkpoint directory as well, if there is one.
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,15 +23,20 @@ namespace reprieve::supervisor {
                                                       const std::filesystem::path& directory,
                                                       const std::filesystem::path& file = {});
 
+/// The newest checkpoint of a directory, unless the command ended well for it. @throws Error
+using FindUncopied = std::function<std::optional<std::filesystem::path>(const std::filesystem::path& directory)>;
+
 /// Runs a command for each committed checkpoint, one at a time, beside the program. Thread: one.
 class AfterCommit {
  public:
   /// @param limit  how long the command may take for one checkpoint
-  AfterCommit(std::string command, std::chrono::milliseconds limit)
-      : command_line_(std::move(command)), limit_(limit) {}
+  AfterCommit(std::string command, std::chrono::milliseconds limit, FindUncopied find_uncopied)
+      : command_line_(std::move(command)), limit_(limit), find_uncopied_(std::move(find_uncopied)) {}
 
-  /// A checkpoint was committed. It takes the place of one that still waits: only the newest is needed.
-  void add(const std::filesystem::path& file);
+  /// Adds what was committed, and what was left when the program has restored its state.
+  void take(const core::Event& event, const ChiefProgress& chief);
+  /// The supervisor before this one may have been killed in the middle of a copy. Logs what goes wrong.
+  void add_uncopied(const std::filesystem::path& directory);
   /// Call it often: sees the end of the command, and starts the next one.
   /// @return what there is to say
   std::optional<SupervisorEvent> tick();
@@ -37,21 +44,28 @@ class AfterCommit {
   void stop();
   /// Whether a checkpoint waits, or the command runs.
   [[nodiscard]] bool busy() const noexcept { return command_ != nullptr || waiting_.has_value(); }
+  /// The command that runs, or 0: it is no process of the program.
+  [[nodiscard]] pid_t process() const noexcept { return command_ ? command_->pid() : 0; }
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Attempt {
+    std::filesystem::path file;
+    int number = 0;  ///< from 1 on
+    Clock::time_point start;
+  };
+  /// It takes the place of one that still waits: only the newest is needed.
+  void add(const std::filesystem::path& file) { waiting_ = Attempt{file, 1, Clock::now()}; }
   void start();
   SupervisorEvent end(int code);
 
   std::string command_line_;
   std::chrono::milliseconds limit_;
+  FindUncopied find_uncopied_;
   std::unique_ptr<Command> command_;
-  std::filesystem::path file_;  ///< of the command that runs, or ran last
-  Clock::time_point started_;
+  Attempt current_;  ///< of the command that runs, or ran last
   bool killed_ = false;
-  std::optional<std::filesystem::path> waiting_;
-  Clock::time_point next_start_;
-  int failures_ = 0;  ///< in a row, of this checkpoint
+  std::optional<Attempt> waiting_;
 };
 
 }  // namespace reprieve::supervisor

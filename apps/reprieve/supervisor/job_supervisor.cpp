@@ -126,7 +126,7 @@ class JobSupervisor {
         plan_(settings_.patience),
         policy_(settings_.restarts) {
     if (!settings_.after_commit.empty() && !run_directory_.is_dry_run()) {  // a drill's checkpoints are nobody's
-      after_commit_.emplace(settings_.after_commit, settings_.command_timeout);
+      after_commit_.emplace(settings_.after_commit, settings_.command_timeout, settings_.find_uncopied);
     }
   }
 
@@ -356,7 +356,7 @@ class JobSupervisor {
       warn_of_mortal_parents();
       send_notice_if_due();
       if (kill_at_ && Clock::now() >= *kill_at_) {
-        run_->kill_all();
+        run_->kill_all(copier());
       }
       look_for_hung_launchers();
       show_status();
@@ -416,11 +416,11 @@ class JobSupervisor {
 
   void read_record() {
     for (const auto& [record, logged] : run_->read_record()) {
-      if (const auto* save = std::get_if<events::SaveFinished>(&logged.event)) {
+      if (std::holds_alternative<events::SaveFinished>(logged.event)) {
         last_save_ = Clock::now();
-        if (after_commit_) {
-          after_commit_->add(run_->progress().chiefs().at(record).directory / save->file);
-        }
+      }
+      if (after_commit_) {
+        after_commit_->take(logged.event, run_->progress().chiefs().at(record));
       }
       if (const auto* notice = std::get_if<events::Notice>(&logged.event); notice && notice->source == "deadline") {
         request("the ranks say that the job is about to end");  // another start would meet the same end
@@ -453,6 +453,9 @@ class JobSupervisor {
     kill_at_ = Clock::now() + kTerminateTimeout;
   }
 
+  /// The copy of a checkpoint lives on when the program ends.
+  pid_t copier() const { return after_commit_ ? after_commit_->process() : 0; }
+
   /// A program that finished may leave others running. Otherwise the ranks may live on for some time, and continue
   /// saving.
   void await_descendants() {
@@ -469,15 +472,15 @@ class JobSupervisor {
       return;
     }
     bool killed = false;
-    while (has_children() || record_is_late()) {
+    while (has_children(copier()) || record_is_late()) {
       wait(kShortWait);
       read_record();
-      if (!has_children() || Clock::now() < ended + kDescendantsTimeout) {
+      if (!has_children(copier()) || Clock::now() < ended + kDescendantsTimeout) {
         continue;
       }
       if (!std::exchange(killed, true)) {
         say("kill", "some of its processes live on: killing them");
-        run_->kill_all();
+        run_->kill_all(copier());
       } else if (Clock::now() >= ended + kDescendantsTimeout + kKilledTimeout) {
         core::log::warning("some processes of the run cannot be killed");
         return;
@@ -557,20 +560,17 @@ class JobSupervisor {
 
   int leave(const Verdict& verdict) {
     flush_local_copies(verdict);
-    finish_after_commit(verdict);
+    finish_after_commit();
     return slurm_ && verdict.end != Verdict::End::finished ? leave_slurm_job(verdict) : verdict.exit_code;
   }
 
   /// Waits for the command, which may be what the state outlives the machine by. Ctrl-C ends that.
-  void finish_after_commit(const Verdict& verdict) {
+  void finish_after_commit() {
     if (!after_commit_) {
       return;
     }
     for (const auto& [record, chief] : run_->progress().chiefs()) {
-      const auto files = manager::checkpoint_files(chief.directory);
-      if (verdict.end == Verdict::End::failed && !files.empty()) {
-        after_commit_->add(files.back().path);  // it may have been made of node-local copies
-      }
+      after_commit_->add_uncopied(chief.directory);  // it may have been made of node-local copies
     }
     if (after_commit_->busy()) {
       say("waiting", "waiting for the command of --after-commit; Ctrl-C does not wait");
@@ -662,7 +662,7 @@ class JobSupervisor {
   /// well.
   void check_directory() {
     if (!kill_at_ && run_->progress().ready() && foreign_directory()) {
-      run_->kill_all();
+      run_->kill_all(copier());
     }
   }
 

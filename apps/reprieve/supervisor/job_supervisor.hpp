@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "supervisor/after_commit.hpp"
 #include "supervisor/run_progress.hpp"
 #include "supervisor/slurm.hpp"
 
@@ -62,6 +63,7 @@ struct SupervisorSettings {
   /// See supervisor/after_commit.hpp; the second one needs `directory`.
   std::string after_commit;
   std::string before_start;
+  FindUncopied find_uncopied;
   std::chrono::milliseconds command_timeout{30 * 60'000};
   bool shield_daemons = true;
   std::chrono::seconds link_timeout{120};

@@ -235,9 +235,10 @@ std::optional<int> code_of(pid_t child) {
   return found == codes().end() ? std::nullopt : std::optional(found->second);
 }
 
-bool has_children() {
+bool has_children(pid_t spared) {
   siginfo_t info{};
-  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  const bool has_any = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  return has_any && (spared == 0 || !descendants_of(::getpid(), spared).empty());
 }
 
 void signal_at_parents_death() {
@@ -252,12 +253,12 @@ void adopt_orphans() {
   }
 }
 
-std::vector<ProcessInfo> descendants_of(pid_t root) {
+std::vector<ProcessInfo> descendants_of(pid_t root, pid_t spared) {
   std::multimap<pid_t, pid_t> children;
   std::error_code error;
   for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
     const auto pid = core::number_in<int>(entry->path().filename().string());
-    if (const auto parent = pid ? parent_of(*pid) : std::nullopt) {
+    if (const auto parent = pid && *pid != spared ? parent_of(*pid) : std::nullopt) {
       children.emplace(*parent, *pid);
     }
   }

@@ -51,8 +51,8 @@ void reap();
 /// The code of a child that was taken up, as a shell shows it: 128 + signal if one killed it. Nothing while it runs.
 std::optional<int> code_of(pid_t child);
 
-/// Whether this process has children, ended ones that are not reaped among them.
-bool has_children();
+/// Whether this process has children besides @p spared. Without that, ended ones that are not reaped count too.
+bool has_children(pid_t spared = 0);
 
 /// From now on, a descendant whose parent ends becomes a child of this process, so that none gets out of sight.
 /// @throws Error if the kernel refuses
@@ -69,7 +69,8 @@ struct ProcessInfo {
 };
 
 /// The living processes below @p root, without itself; parents come before their children.
-std::vector<ProcessInfo> descendants_of(pid_t root);
+/// @param spared  is left out, with all that is below it
+std::vector<ProcessInfo> descendants_of(pid_t root, pid_t spared = 0);
 
 // A command whose output is of interest, run while the supervisor continues with other things.
 
@@ -86,6 +87,7 @@ class Command {
   void kill_all();
   /// The exit code; nothing while it runs.
   [[nodiscard]] std::optional<int> code();
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   /// What it wrote, once `code` has said that it ended.
   [[nodiscard]] const std::string& output() const noexcept { return output_; }
 

@@ -204,6 +204,19 @@ struct EventWords {
     return "the run is already finished, at step " + step_text(e.run_calls);
   }
   std::string operator()(const events::Finished& e) const { return "the steps are done: " + step_text(e.run_calls); }
+  std::string operator()(const events::AfterCommitStarted& e) const {
+    return e.file + ": the command of --after-commit begins";
+  }
+  std::string operator()(const events::AfterCommit& e) const {
+    return fmt::format("{}: the command of --after-commit took {}", e.file, core::seconds_text(e.seconds));
+  }
+  std::string operator()(const events::AfterCommitFailed& e) const {
+    return fmt::format("{}: the command of --after-commit ended with code {} ({} of {} tries): {}", e.file, e.code,
+                       e.attempt, e.attempts, e.message);
+  }
+  std::string operator()(const events::AfterCommitRetired& e) const {
+    return e.file + ": it was removed before the command of --after-commit ended";
+  }
 };
 
 /// So often may a run die while it reads a checkpoint, before the checkpoint is suspected to be the cause.

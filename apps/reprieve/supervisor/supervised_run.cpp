@@ -383,8 +383,8 @@ void SupervisedRun::terminate() const {
   }
 }
 
-void SupervisedRun::kill_all() const {
-  for (const ProcessInfo& process : descendants_of(::getpid())) {
+void SupervisedRun::kill_all(pid_t spared) const {
+  for (const ProcessInfo& process : descendants_of(::getpid(), spared)) {
     send(process.pid, SIGKILL);
   }
 }
@@ -403,6 +403,15 @@ std::optional<std::string> message_of_error_report(std::istream& report, double 
   return message->get<std::string>();
 }
 
+namespace {
+
+/// Such an event says nothing of the program.
+bool is_of_supervisor(const core::Event& event) {
+  return std::visit([](const auto& one) { return std::string_view(one.kName).starts_with("after_commit"); }, event);
+}
+
+}  // namespace
+
 RunProgress SupervisedRun::progress_in_event_logs(const std::optional<std::filesystem::path>& directory) const {
   std::vector<std::filesystem::path> directories = progress_.directories();
   if (directory && std::ranges::find(directories, *directory) == directories.end()) {
@@ -414,7 +423,7 @@ RunProgress SupervisedRun::progress_in_event_logs(const std::optional<std::files
     const fs::path log = each / core::kEventLogName;
     for (const auto& logged :
          is_own_file(log) ? core::read_events(log, core::kLongestLog) : std::vector<core::LoggedEvent>()) {
-      if (logged.time >= start) {
+      if (logged.time >= start && !is_of_supervisor(logged.event)) {
         progress.take(each.string(), logged);
       }
     }

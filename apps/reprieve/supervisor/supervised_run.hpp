@@ -114,8 +114,8 @@ class SupervisedRun {
 
   /// Asks the program itself to end, whatever is lost.
   void terminate() const;
-  /// Kills it and all that it started.
-  void kill_all() const;
+  /// Kills it and all that it started. @param spared  not this child, nor what is below it
+  void kill_all(pid_t spared) const;
 
   /// What the event logs of the checkpoint directories say of this run: those that its record names, and @p directory.
   /// For a run whose record could not be written, or not to its end.
