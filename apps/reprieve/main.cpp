@@ -14,6 +14,7 @@
 
 #include "command.hpp"
 #include "core/directory.hpp"
+#include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/setting.hpp"
@@ -101,7 +102,10 @@ void print_error_if_json(const std::string& message, int code, int argc, char** 
   if (std::find(argv, end, std::string_view("--json")) == end || std::string_view(argv[1]) == "launch-agent") {
     return;
   }
-  const reprieve::tool::Json error = {{"error", {{"message", message}, {"exit_code", code}}}};
+  using reprieve::tool::Json;
+  const std::string in_message = reprieve::core::message_code_in(message);
+  const Json message_code = in_message.empty() ? Json() : Json(in_message);
+  const Json error = {{"error", {{"message", message}, {"message_code", message_code}, {"exit_code", code}}}};
   if (is_run(argc, argv)) {
     reprieve::tool::print_json(std::cerr, error, -1);
   } else {

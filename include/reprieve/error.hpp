@@ -38,8 +38,9 @@ REPRIEVE_EXPORT const char* to_string(ErrorCode code) noexcept;
 /// Base of all exceptions that the library throws.
 class REPRIEVE_EXPORT Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message, int origin_rank = -1)
-      : std::runtime_error(message), code_(code), origin_rank_(origin_rank) {}
+  /// @param message  gets the code of its entry on the page Troubleshooting, " [RPV-0101]", at the end of its first
+  ///     line, unless it has one or the page has no entry
+  Error(ErrorCode code, const std::string& message, int origin_rank = -1);
 
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
 

@@ -3,6 +3,7 @@
 
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <iterator>
 #include <system_error>
@@ -11,6 +12,9 @@
 #include "reprieve/error.hpp"
 
 namespace reprieve {
+
+Error::Error(ErrorCode code, const std::string& message, int origin_rank)
+    : std::runtime_error(core::with_message_code(message)), code_(code), origin_rank_(origin_rank) {}
 
 const char* to_string(ErrorCode code) noexcept {
   static constexpr const char* kUnknown = "unknown";  // a number from a newer version, or one that is not used
@@ -54,6 +58,41 @@ void throw_error(ErrorCode code, const std::string& message, int origin_rank) {
 namespace reprieve::core {
 
 namespace {
+
+struct MessageCode {
+  std::string_view code;
+  std::string_view part;  ///< of the message
+};
+
+constexpr MessageCode kMessageCodes[] = {
+#include "core/message_codes.inc"
+};
+
+constexpr std::string_view kMarkBegin = " [RPV-";
+constexpr std::string_view kMarkEnd = "0000]";
+constexpr std::size_t kMarkLength = kMarkBegin.size() + kMarkEnd.size();
+
+/// Where the first " [RPV-0101]" is.
+std::size_t find_mark(std::string_view text) {
+  const auto is_like = [](char a, char b) { return a == b || (b == '0' && a >= '0' && a <= '9'); };
+  std::size_t at = text.find(kMarkBegin);
+  while (at != std::string_view::npos &&
+         !std::ranges::equal(text.substr(at + kMarkBegin.size()).substr(0, kMarkEnd.size()), kMarkEnd, is_like)) {
+    at = text.find(kMarkBegin, at + 1);
+  }
+  return at;
+}
+
+/// Several entries may fit: the longest part is the one that says most.
+std::string find_code(std::string_view text) {
+  MessageCode longest;
+  for (const MessageCode& each : kMessageCodes) {
+    if (each.part.size() > longest.part.size() && text.find(each.part) != std::string_view::npos) {
+      longest = each;
+    }
+  }
+  return std::string(longest.code);
+}
 
 /// The text is so short that a string holds it without memory of its own.
 Failure no_memory(std::uint64_t bytes) { return {ErrorCode::no_memory, "out of memory", -1, bytes}; }
@@ -107,6 +146,25 @@ Failure failure_of(const std::exception_ptr& error) noexcept {
   } catch (...) {  // the copy of the message
     return no_memory(0);
   }
+}
+
+std::string message_code_in(std::string_view text) {
+  const std::size_t at = find_mark(text);
+  return at == std::string_view::npos ? "" : std::string(text.substr(at + 2, kMarkLength - 3));
+}
+
+std::string with_message_code(std::string text) {
+  std::string code = message_code_in(text);
+  for (std::size_t at = find_mark(text); at != std::string::npos; at = find_mark(text)) {
+    text.erase(at, kMarkLength);
+  }
+  if (code.empty()) {
+    code = find_code(text);
+  }
+  if (!code.empty()) {
+    text.insert(std::min(text.find('\n'), text.size()), " [" + code + "]");
+  }
+  return text;
 }
 
 void throw_failure(const Failure& failure) {

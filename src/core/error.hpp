@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "reprieve/error.hpp"
 
@@ -49,6 +50,15 @@ Outcome capture(Operation&& operation) {
     return failure_of(std::current_exception());
   }
 }
+
+// The codes by which the page apps/guide/troubleshooting.md explains messages.
+
+/// @p text with the code of its entry, " [RPV-0101]", at the end of its first line. A text that has codes keeps the
+/// first of them alone: that of the error that it was made of.
+[[nodiscard]] std::string with_message_code(std::string text);
+
+/// "RPV-0101" of a text that has it; otherwise empty.
+[[nodiscard]] std::string message_code_in(std::string_view text);
 
 // Running out of memory, with the size of the request, which std::bad_alloc does not hold.
 

@@ -11,7 +11,7 @@
 #include <ctime>
 #include <utility>
 
-#include "reprieve/error.hpp"
+#include "core/error.hpp"
 
 namespace reprieve::core::log {
 
@@ -55,7 +55,11 @@ void detail::write(Importance importance, fmt::string_view format, fmt::format_a
   try {
     const auto index = static_cast<std::size_t>(importance);
     if (index <= level_shown) {
-      const std::string line = line_of(kLevelNames.at(index), fmt::vformat(format, args));
+      std::string message = fmt::vformat(format, args);
+      if (importance <= Importance::warning) {
+        message = with_message_code(std::move(message));
+      }
+      const std::string line = line_of(kLevelNames.at(index), message);
       std::fwrite(line.data(), 1, line.size(), stderr);  // not buffered: one call of the system for the whole line
     }
   } catch (...) {

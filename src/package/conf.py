@@ -19,7 +19,7 @@ myst_heading_anchors = 4  # the names that links use, as on GitHub
 default_role = "code"
 highlight_language = "text"
 
-autodoc_mock_imports = ["reprieve._c_interface"]
+autodoc_mock_imports = ["reprieve._c_interface", "reprieve._message_codes"]
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
 

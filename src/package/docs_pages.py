@@ -17,6 +17,8 @@ GUIDE = "apps/guide/README.md"
 NAMES = {"README.md": "index", "configs/README.md": "settings", "SECURITY.md": "reports"}
 # A block of code, code in a line, or the target of a link.
 CODE_OR_LINK = re.compile(r"^ *```.*?^ *```$|`[^`]*`|(?<=\]\()([^()\s#]+)(#[^()\s]*)?(?=\))", re.MULTILINE | re.DOTALL)
+# Of an entry on the page of the messages: the search leads to it, and links by troubleshooting/#rpv-0101.
+MESSAGE_CODE = re.compile(r"^- (RPV-(\d{4}))", re.MULTILINE)
 
 
 def name_of(path):
@@ -69,7 +71,8 @@ class Pages:
         text, name = (self.root / path).read_text(), name_of(path)
         if name in self.texts:
             raise ValueError(f"{path}: another page has the address /{name}/: NAMES in docs_pages.py can change it")
-        self.texts[name] = CODE_OR_LINK.sub(lambda found: self.moved(path, found), text)
+        text = CODE_OR_LINK.sub(lambda found: self.moved(path, found), text)
+        self.texts[name] = MESSAGE_CODE.sub(r'- <span id="rpv-\2"></span>{index}`\1`', text)
 
     def add_reference(self):
         rows = names = c = ""

@@ -44,6 +44,7 @@ void test_before_mpi(void) {
   reprieve_manager* manager = NULL;
   CHECK_OK(reprieve_checkpoint_create(&state));
   CHECK_USAGE("call MPI_Init", reprieve_handler_open(MPI_COMM_WORLD, state, "nowhere", NULL, &handler));
+  CHECK_USAGE(" [RPV-0601]", reprieve_handler_open(MPI_COMM_WORLD, state, "nowhere", NULL, &handler));
   CHECK_USAGE("call MPI_Init", reprieve_manager_open(MPI_COMM_WORLD, state, "nowhere", NULL, &manager));
   CHECK(handler == NULL && manager == NULL);
   CHECK_OK(reprieve_checkpoint_destroy(&state));

@@ -123,6 +123,10 @@ TEST_F(ToolGeneral, ErrorsAreJsonWhereJsonIsAskedFor) {
   const json missing = tool_json({"show", nothing}, 3);
   EXPECT_EQ(missing["error"]["exit_code"], 3);
   EXPECT_THAT(missing["error"]["message"].get<std::string>(), HasSubstr(nothing + " does not exist"));
+  EXPECT_TRUE(missing["error"]["message_code"].is_null());
+  const json known = tool_json({"show", "/dev/null"}, 2);
+  EXPECT_THAT(known["error"]["message"].get<std::string>(), testing::EndsWith(" [RPV-0107]"));
+  EXPECT_EQ(known["error"]["message_code"], "RPV-0107");
   EXPECT_EQ(tool_json({"ls", "--none"}, 2)["error"]["exit_code"], 2);
   EXPECT_EQ(tool_json({"lss"}, 2)["error"]["exit_code"], 2);
   const Result run = tool({"run", "--json"});

@@ -201,7 +201,7 @@ class Others(Case):
             self.assertEqual(state["n"], 1)
             with self.assertRaisesRegex(reprieve.StorageError, "nothing"):
                 manager.restore("/nothing.h5")
-        with self.assertRaisesRegex(reprieve.UsageError, "the manager is closed"):
+        with self.assertRaisesRegex(reprieve.UsageError, r"the manager is closed \[RPV-0503\]$"):
             manager.save()
 
     def test_constants(self):

@@ -68,6 +68,27 @@ TEST(Error, EveryCodeHasANameOfItsOwn) {
   EXPECT_FALSE(names.contains("unknown"));
 }
 
+TEST(Error, AMessageHasTheCodeOfItsEntry) {
+  const std::string text = "there is no checkpoint directory [RPV-0101]";
+  const UsageError error("there is no checkpoint directory");
+  EXPECT_EQ(error.what(), text);
+  EXPECT_EQ(UsageError(error.what()).what(), text);
+  EXPECT_EQ(ClusterError(std::string("rank 3: ") + error.what()).what(), "rank 3: " + text);
+  EXPECT_STREQ(UsageError("a handler: there is no checkpoint directory\n  pass one").what(),
+               "a handler: there is no checkpoint directory [RPV-0101]\n  pass one");
+  EXPECT_EQ(core::message_code_in(text), "RPV-0101");
+}
+
+/// That of the error that it was made of first.
+TEST(Error, AMessageHasOneCode) {
+  EXPECT_STREQ(UsageError("none is valid:\n  a [RPV-0208]\n  b [RPV-0209]").what(),
+               "none is valid: [RPV-0208]\n  a\n  b");
+  EXPECT_STREQ(UsageError("there is no checkpoint directory [RPV-9999]; so").what(),
+               "there is no checkpoint directory; so [RPV-9999]");
+  EXPECT_STREQ(UsageError("none [RPV-12], [RPV-123a]").what(), "none [RPV-12], [RPV-123a]");
+  EXPECT_EQ(core::message_code_in("none [RPV-12"), "");
+}
+
 TEST(Error, UnresponsiveFromAnotherRankNamesNobody) {
   try {
     throw_error(ErrorCode::unresponsive, "late", 0);

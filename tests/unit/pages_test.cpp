@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/tree.hpp"
 
@@ -406,7 +407,7 @@ TEST(SecurityPage, NamesTestsThatAreThere) {
 
 /// @file
 /// apps/guide/troubleshooting.md has an entry for every error that the library throws: of each message, the longest
-/// part that is always the same must stand there.
+/// part that is always the same must stand there. The message gets the code of that entry.
 
 /// So much of a part identifies a message.
 constexpr std::size_t kEnough = 28;
@@ -451,21 +452,28 @@ std::vector<std::string> fixed_parts(const std::string& literal) {
   return parts;
 }
 
-/// What identifies each error that a source file makes.
-std::vector<std::string> messages_in(const std::string& source) {
+struct Message {
+  std::string part;  ///< the longest that is always the same
+  std::string text;  ///< with {} in place of values
+};
+
+/// Of each error that a source file makes.
+std::vector<Message> messages_in(const std::string& source) {
   static const std::regex made(R"(\b(Usage|Config|Storage|Corrupt|Mismatch|Mpi|Cluster|Unresponsive)Error\()");
-  std::vector<std::string> messages;
+  std::vector<Message> messages;
   for (auto match = std::sregex_iterator(source.begin(), source.end(), made); match != std::sregex_iterator();
        ++match) {
     std::string longest;
+    std::string text;
     for (const std::string& literal :
          literals_of_call(source, static_cast<std::size_t>(match->position() + match->length()))) {
+      text += literal + "{}";
       for (const std::string& part : fixed_parts(literal)) {
         longest = part.size() > longest.size() ? part : longest;
       }
     }
     if (longest.size() >= kLeast) {
-      messages.push_back(longest.substr(0, kEnough));
+      messages.push_back({longest, text});
     }
   }
   return messages;
@@ -474,23 +482,83 @@ std::vector<std::string> messages_in(const std::string& source) {
 TEST(TroubleshootingPage, FindsThePartsOfAMessage) {
   const std::string source =
       "throw UsageError(fmt::format(\"the ranks make \"\n  \"different calls: {} and {}\", f(1), 2));";
-  EXPECT_EQ(messages_in(source),
-            std::vector<std::string>{std::string("the ranks make different calls").substr(0, kEnough)});
+  const auto messages = messages_in(source);
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].part, "the ranks make different calls");
+  EXPECT_EQ(messages[0].text, "the ranks make different calls: {} and {}{}");
   EXPECT_TRUE(messages_in("throw StorageError(code, what + \" failed\");").empty());
 }
 
+/// "- RPV-0101 `a part of a message`, `another`: what to do."
+struct Entry {
+  std::string code;
+  Lines parts;
+};
+
+std::vector<Entry> entries_of_messages() {
+  static const std::regex entry(R"(\n- (\S+) ((?:`[^`]+`,?\s*)+):)");
+  static const std::regex part("`([^`]+)`");
+  const std::string page = read_text(kTree / "apps/guide/troubleshooting.md");
+  const std::string chapter = page.substr(page.find("\n## By the message\n"));
+  std::vector<Entry> entries;
+  for (auto found = std::sregex_iterator(chapter.begin(), chapter.end(), entry); found != std::sregex_iterator();
+       ++found) {
+    entries.push_back({(*found)[1], found_in((*found)[2], part)});
+  }
+  EXPECT_EQ(entries.size(), found_in(chapter, std::regex("\n(- )")).size()) << "an entry of another form";
+  return entries;
+}
+
+std::string code_of_message(const std::string& text) {
+  return reprieve::core::message_code_in(reprieve::UsageError(text).what());
+}
+
 TEST(TroubleshootingPage, HasAnEntryForEveryError) {
-  std::string page = read_text(kTree / "apps/guide/troubleshooting.md");
-  std::erase(page, '`');
+  const auto entries = entries_of_messages();
   std::size_t errors = 0;
   for (const fs::path& file : files_below({"src"}, {".cpp", ".hpp"})) {
-    for (const std::string& message : messages_in(read_text(file))) {
+    for (const Message& message : messages_in(read_text(file))) {
       ++errors;
-      EXPECT_NE(page.find(message), std::string::npos)
-          << "no entry in apps/guide/troubleshooting.md for \"" << message << "\" of " << file;
+      const std::string code = code_of_message(message.text);
+      const bool is_told = std::ranges::any_of(entries, [&](const Entry& each) {
+        return each.code == code && std::ranges::any_of(each.parts, [&](const std::string& part) {
+                 return part.find(message.part.substr(0, kEnough)) != std::string::npos ||
+                        message.part.find(part) != std::string::npos;
+               });
+      });
+      EXPECT_TRUE(is_told) << "no entry in apps/guide/troubleshooting.md for \"" << message.part << "\" of " << file;
     }
   }
   EXPECT_GT(errors, 150U);
+}
+
+/// In order, so that no code stands twice.
+TEST(TroubleshootingPage, EachEntryHasACodeOfItsOwn) {
+  std::string last;
+  for (const Entry& entry : entries_of_messages()) {
+    EXPECT_TRUE(std::regex_match(entry.code, std::regex("RPV-\\d{4}"))) << entry.code;
+    EXPECT_LT(last, entry.code);
+    last = entry.code;
+    for (const std::string& part : entry.parts) {
+      EXPECT_EQ(code_of_message(part), entry.code) << part;
+    }
+  }
+}
+
+/// A code that was in a release means the same in all later ones. A new one is added to the file, with the first part
+/// of its entry.
+TEST(TroubleshootingPage, KeepsTheCodes) {
+  const auto entries = entries_of_messages();
+  const Lines recorded = lines_of(kTree / "tests/unit/recorded/message_codes.txt");
+  EXPECT_EQ(recorded.size(), entries.size());
+  for (const std::string& line : recorded) {
+    const std::string code = line.substr(0, line.find(' '));
+    const std::string part = line.substr(line.find(' ') + 1);
+    EXPECT_TRUE(std::ranges::any_of(entries, [&](const Entry& entry) { return entry.code == code; })) << code;
+    for (const Entry& entry : entries) {
+      EXPECT_TRUE(entry.code == code || std::ranges::find(entry.parts, part) == entry.parts.end()) << part;
+    }
+  }
 }
 
 // Code on the pages is code that is compiled and run: every block in C++, C, Fortran or Python of a page stands in a

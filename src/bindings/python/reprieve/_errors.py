@@ -4,10 +4,23 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
+
+from ._message_codes import MESSAGE_CODES
 
 #: Of each code.
 _CLASSES: dict[str, type[Error]] = {}
+
+
+def with_message_code(message: str) -> str:
+    """The message with the code of its entry on the page Troubleshooting, unless it has one or needs none."""
+    fitting = [] if re.search(r" \[RPV-\d{4}\]", message) else [each for each in MESSAGE_CODES if each[1] in message]
+    if not fitting:
+        return message
+    code, _ = max(fitting, key=lambda each: len(each[1]))
+    first, line_end, rest = message.partition("\n")
+    return f"{first} [{code}]{line_end}{rest}"
 
 
 class Error(Exception):
@@ -28,7 +41,7 @@ class Error(Exception):
             _CLASSES[code] = cls
 
     def __init__(self, message: str, code: str | None = None, origin_rank: int = -1) -> None:
-        super().__init__(message)
+        super().__init__(with_message_code(str(message)))
         self.code = code or type(self).code
         self.origin_rank = origin_rank
         self._is_told = False  # C has sent it to the other ranks

@@ -10,7 +10,7 @@ import pathlib
 from typing import Any
 
 from . import _c_interface as described
-from ._errors import Error, error_of
+from ._errors import Error, error_of, with_message_code
 
 CONSTANTS: dict[str, int] = described.CONSTANTS
 OK = CONSTANTS["OK"]
@@ -77,17 +77,19 @@ def library() -> ctypes.CDLL:
         try:
             loaded = ctypes.CDLL(candidate)
         except OSError as error:
-            raise ImportError(
+            message = (
                 f"the shared library of Reprieve cannot be loaded: {error}. Install it (Debian: libreprieve1.0), or "
                 "name its file in the environment variable REPRIEVE_LIBRARY"
-            ) from error
+            )
+            raise ImportError(with_message_code(message)) from error
     loaded.reprieve_version.restype = ctypes.c_char_p
     version = loaded.reprieve_version().decode()
     if version != described.VERSION:
-        raise ImportError(
+        message = (
             f"the shared library {candidate} is of version {version}, and the Python module of {described.VERSION}: "
             "both have to be of one version"
         )
+        raise ImportError(with_message_code(message))
     for name, (returned, arguments) in described.FUNCTIONS.items():
         function = getattr(loaded, name)
         function.restype = _type(returned)
@@ -139,5 +141,6 @@ def communicator(comm: Any) -> Any:
     vendor = MPI.get_vendor()[0]
     if (vendor == "Open MPI") != described.IS_OPEN_MPI:
         expected = "Open MPI" if described.IS_OPEN_MPI else "MPICH or one of its kind"
-        raise ImportError(f"mpi4py was built for {vendor}, and Reprieve for {expected}: both need the same MPI")
+        message = f"mpi4py was built for {vendor}, and Reprieve for {expected}: both need the same MPI"
+        raise ImportError(with_message_code(message))
     return MPI_COMM.from_address(MPI._addressof(comm))
