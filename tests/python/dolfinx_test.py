@@ -150,6 +150,12 @@ class Functions(Case):
             with self.assertRaisesRegex(reprieve.MismatchError, "numbering of u"):
                 self.open(COMM, {"u": reprieve.dolfinx.function(fem.Function(other))})
 
+    def test_a_part_of_a_function(self):
+        u = fem.Function(space(MESHES["triangles"](COMM), "Lagrange", 1, 2))
+        with self.assertRaisesRegex(reprieve.UsageError, "a part of a function"):
+            reprieve.dolfinx.function(u.sub(0))
+        reprieve.dolfinx.function(u.sub(0).collapse())
+
     def test_elements_with_an_orientation_are_refused(self):
         u = fem.Function(space(MESHES["tetrahedra"](COMM), "N1curl", 1))
         with self.assertRaisesRegex(reprieve.UsageError, "Use Lagrange elements"):

@@ -64,15 +64,19 @@ class _Function(Distributed):
                 "function(): the degrees of freedom of this element depend on how the mesh is cut. Use Lagrange elements, or "
                 "save an interpolation of the function"
             )
+        if len(space.component()) > 0:
+            raise UsageError("function(): this is a part of a function: put the whole one, or part.collapse(), into the state")
         comm, index_map, block = mesh.comm, space.dofmap.index_map, space.dofmap.index_map_bs
         cells = mesh.topology.original_cell_index
         dofs = _rows(comm, space.dofmap.list, len(cells))
         keys_in_all = mesh.topology.index_map(mesh.topology.dim).size_global * dofs.shape[1]
         begin, end = index_map.local_range
+        # The first cell of each degree of freedom, and the place there: by this rank's cells, then by those of all ranks.
         keys = np.full(end - begin + len(index_map.ghosts), keys_in_all)
         np.minimum.at(keys, dofs, cells[:, None] * dofs.shape[1] + np.arange(dofs.shape[1]))
         owners = _Route(comm, np.searchsorted(comm.allgather(end), index_map.ghosts, side="right"))
         np.minimum.at(keys, owners.send(index_map.ghosts) - begin, owners.send(keys[end - begin :]))
+        # Each rank gets a range of the keys; in their order the elements lie in the file.
         self._values = u.x
         self._count = (end - begin) * block
         self._route = _Route(comm, keys[: end - begin] * comm.size // keys_in_all)
