@@ -181,6 +181,28 @@ TEST_F(Petsc, StepsOfSeveralStagesResumeWithTheSameBits) {
   EXPECT_EQ(resumed.substr(resumed.find("final ")), undisturbed.substr(undisturbed.find("final ")));
 }
 
+/// A loop over solves of SNES: no more than `petsc::add` and a handler.
+TEST_F(Petsc, LoadStepsOfANonlinearSolverResume) {
+  const auto loads = [&](int ranks, const std::string& directory, const std::string& pause_us) {
+    return MpiCommand{
+        .ranks = ranks,
+        .arguments = {program("e2e_code_petsc_loads"), directory, "-snes_rtol", "1e-10", "-pause_us", pause_us},
+        .directory = directory_.path()};
+  };
+  const std::string undisturbed = test::finish(loads(2, "whole", "0"));
+  const auto norm = undisturbed.find("norm ");
+  const auto digits = undisturbed.find("final ");
+  std::mt19937 random;
+  for (int i = 0; i < 2; ++i) {
+    disturb(loads(2, "run", "50000"), directory_ / "run", random, SIGTERM);
+  }
+  fs::copy(directory_ / "run", directory_ / "other", fs::copy_options::recursive);
+  const std::string resumed = test::finish(loads(2, "run", "0"));
+  EXPECT_THAT(resumed, testing::Not(HasSubstr("from 0\n")));
+  EXPECT_THAT(resumed, HasSubstr(undisturbed.substr(digits)));
+  EXPECT_THAT(test::finish(loads(3, "other", "0")), HasSubstr(undisturbed.substr(norm, digits - norm)));
+}
+
 // The time loops of apps/guide/loops.md, preempted by real signals twice, each time on another number of ranks.
 
 class LoopsPage : public testing::TestWithParam<const char*> {

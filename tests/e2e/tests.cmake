@@ -47,9 +47,11 @@ endforeach()
 
 pkg_check_modules(petsc QUIET IMPORTED_TARGET PETSc)
 if(petsc_FOUND AND REPRIEVE_OPEN_MPI)  # the MPI of Debian's PETSc
-  add_executable(e2e_code_petsc ${CMAKE_CURRENT_LIST_DIR}/codes/petsc.cpp)
-  target_link_libraries(e2e_code_petsc PRIVATE reprieve PkgConfig::petsc)
-  add_dependencies(e2e_tests e2e_code_petsc)
+  foreach(name petsc petsc_loads)
+    add_executable(e2e_code_${name} ${CMAKE_CURRENT_LIST_DIR}/codes/${name}.cpp)
+    target_link_libraries(e2e_code_${name} PRIVATE reprieve PkgConfig::petsc)
+    add_dependencies(e2e_tests e2e_code_${name})
+  endforeach()
 endif()
 
 # The tests start every program of apps/, so building them builds those.

@@ -2,7 +2,7 @@
 """The tests of the Python module that need several ranks: `mpirun -n 3 python3 main.py [names of tests]`.
 
 Every rank runs the same tests in the same order. The first failure on any rank ends the job. Exit code 77: mpi4py or numpy is
-not installed (apps/install-packages.sh tests), or PyTorch for tensors_test (apps/install-packages.sh torch).
+not installed (apps/install-packages.sh tests); for tests of their own PyTorch (torch), or PETSc and DOLFINx (petsc).
 """
 
 import importlib

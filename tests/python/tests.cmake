@@ -34,6 +34,14 @@ if(REPRIEVE_PYTHON)
       COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/main.py tensors_test
       ENVIRONMENT PYTHONPATH=${PROJECT_BINARY_DIR}/python PYTHONDONTWRITEBYTECODE=1)
     set_tests_properties(python.torch.2_ranks PROPERTIES SKIP_RETURN_CODE 77)
+    # With PETSc and DOLFINx, where they are installed (apps/install-packages.sh petsc). DOLFINx keeps what it compiles in a cache.
+    foreach(name petsc dolfinx)
+      reprieve_add_mpi_test(NAME python.${name}.3_ranks RANKS 3 LABELS mpi TIMEOUT 600
+        COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/main.py ${name}_test
+        ENVIRONMENT PYTHONPATH=${PROJECT_BINARY_DIR}/python PYTHONDONTWRITEBYTECODE=1
+          XDG_CACHE_HOME=${CMAKE_CURRENT_BINARY_DIR}/cache)
+      set_tests_properties(python.${name}.3_ranks PROPERTIES SKIP_RETURN_CODE 77)
+    endforeach()
     list(JOIN reprieve_mpirun " " mpirun)
     add_test(NAME python.processes
       COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/process_test.py ${PROJECT_BINARY_DIR})

@@ -619,7 +619,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Page{"apps/guide/loops.md", "tests/bindings/fortran/page_test.f90", 1, "fortran"},
                     Page{"apps/guide/resilient.md", "tests/e2e/programs/loops.cpp", 1, "cpp"},
                     Page{"apps/guide/coming_from.md", "tests/scenarios/programs/tensorflow.cpp", 1, "cpp"},
-                    Page{"apps/guide/python.md", "tests/python/page_test.py", 4, "python"},
+                    Page{"apps/guide/python.md", "tests/python", 6, "python"},
                     Page{"apps/guide/pytorch/README.md", "apps/guide/pytorch/train.py", 1, "python"},
                     Page{"apps/guide/real_codes.md", "tests/e2e/codes", 2, "fortran"},
                     Page{"apps/guide/real_codes.md", "tests/e2e/codes", 2, "cpp"},

@@ -566,7 +566,8 @@ class DistributedEntry(Entry):
             dtype = array.dtype
         self.element = Element(np.dtype(dtype), self.slot.where)
         self.in_place: Any = None  # the function that was seen to return the memory of the program
-        self.present = self.boxes()
+        self.present: Boxes = []
+        self.boxes()  # what is wrong with them fails at once
         shape = self.element.shape(marker.shape)
         describe = self.registry.callback("describe_fn", self.describe)
         self.registry.add(
@@ -574,9 +575,16 @@ class DistributedEntry(Entry):
         )
         if marker.shared:
             self.registry.add("allow_shared", self.name)
+        if marker.numbering:
+            self.registry.add("add_constant", f"numbering of {self.name}", marker.numbering)
 
     def refresh(self) -> None:
         self.present = []
+
+    def restored(self) -> None:
+        if self.present:  # else the checkpoint did not have it
+            self.marker.scatter()
+        self.present = []  # PETSc sees what was written into a vector when the view of it has ended
 
     def boxes(self) -> Boxes:
         """The boxes that this rank has now, without ghost layers, each with its offset. Checks them."""
@@ -631,6 +639,8 @@ class DistributedEntry(Entry):
         return array[inner]
 
     def describe(self, boxes: int, _user: Any) -> None:
+        if not self.present:  # a restore asks again when it has filled what the first answer named
+            self.marker.gather()
         boxes_now = self.boxes()
         self.present += boxes_now  # they stay alive for the whole of a save
         for array, offset in boxes_now:

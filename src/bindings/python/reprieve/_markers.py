@@ -65,6 +65,13 @@ class Distributed(Variable):
     ghost: tuple[tuple[int, int], ...] = ()
     dtype: Any = None
     shared: bool = False
+    numbering: str = ""  #: a checkpoint with another one is a MismatchError
+
+    def gather(self) -> None:
+        """Called before each save and restore: fills `value`, if the program has the elements elsewhere. Collective."""
+
+    def scatter(self) -> None:
+        """Called after a restore: takes the elements from `value` back. Collective."""
 
 
 @dataclasses.dataclass
