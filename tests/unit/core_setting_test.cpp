@@ -137,7 +137,7 @@ TEST(Setting, ValuesSetInCodeAreCheckedByTheSameRules) {
   sample.count = 11;
   sample.colour = static_cast<Colour>(9);
   EXPECT_EQ(test::error_text<ConfigError>([&] { check_all(table, sample); }),
-            "count: found 11; allowed: a whole number from 2 to 10\n"
+            "count: found 11; allowed: a whole number from 2 to 10 [RPV-0801]\n"
             "colour: found 9; allowed: one of \"red\", \"green\"");
 }
 
@@ -161,12 +161,13 @@ std::string unknown(const std::string& key) {
 }
 
 TEST(Setting, UnknownKeysGetTheNearestOneThatThereIs) {
-  EXPECT_EQ(unknown("alhpa"), "alhpa: unknown; allowed: alpha, beta_s");
-  EXPECT_EQ(unknown("alpa"), "alpa: unknown; did you mean alpha?");
-  EXPECT_EQ(unknown("one.grace_periode_s"), "one.grace_periode_s: unknown; did you mean one.grace_period_s?");
-  EXPECT_EQ(unknown("one.grace_period"), "one.grace_period: unknown; did you mean one.grace_period_s?");
-  EXPECT_EQ(unknown("timeout_s"), "timeout_s: unknown; did you mean one.timeout_s?");
-  EXPECT_EQ(unknown("colour"), "colour: unknown; allowed: alpha, beta_s");
+  EXPECT_EQ(unknown("alhpa"), "alhpa: unknown; allowed: alpha, beta_s [RPV-0801]");
+  EXPECT_EQ(unknown("alpa"), "alpa: unknown; did you mean alpha? [RPV-0801]");
+  EXPECT_EQ(unknown("one.grace_periode_s"),
+            "one.grace_periode_s: unknown; did you mean one.grace_period_s? [RPV-0801]");
+  EXPECT_EQ(unknown("one.grace_period"), "one.grace_period: unknown; did you mean one.grace_period_s? [RPV-0801]");
+  EXPECT_EQ(unknown("timeout_s"), "timeout_s: unknown; did you mean one.timeout_s? [RPV-0801]");
+  EXPECT_EQ(unknown("colour"), "colour: unknown; allowed: alpha, beta_s [RPV-0801]");
 }
 
 std::string error_of(const std::string& text) {
@@ -179,7 +180,7 @@ TEST(StrictJson, ReadsAnObject) {
 
 TEST(StrictJson, NamesWhatIsNoObjectAndWhere) {
   EXPECT_THAT(error_of("{\n  \"a\": 1,\n}"), HasSubstr("line 3, column 1"));
-  EXPECT_EQ(error_of("{\"a\": nul}"), "not valid JSON: line 1, column 10");
+  EXPECT_EQ(error_of("{\"a\": nul}"), "not valid JSON: line 1, column 10 [RPV-0801]");
   EXPECT_THAT(error_of(""), HasSubstr("not valid JSON"));
   EXPECT_THAT(error_of("[1]"), HasSubstr("found [1]; allowed: an object"));
 }

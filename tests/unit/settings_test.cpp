@@ -85,15 +85,15 @@ TEST(Settings, WrittenSettingsReadBack) {
 TEST(Settings, MistakesAreNamedWithWhatIsAllowed) {
   EXPECT_EQ(error_of(R"({"termination": {"restart_code": 300}})"),
             "termination.restart_code: found 300; allowed: a whole number from 2 to 125, but not 110; or 143; or null: "
-            "that of the platform");
+            "that of the platform [RPV-0801]");
   EXPECT_EQ(error_of(R"({"termination": {"restart_code": "42"}})"),
             "termination.restart_code: found \"42\"; allowed: a whole number from 2 to 125, but not 110; or 143; or "
-            "null: that of the platform");
+            "null: that of the platform [RPV-0801]");
   EXPECT_EQ(error_of(R"({"checkpoints": {"writer": "fast"}})"),
-            R"(checkpoints.writer: found "fast"; allowed: one of "direct", "mpio")");
+            R"(checkpoints.writer: found "fast"; allowed: one of "direct", "mpio" [RPV-0801])");
   EXPECT_THAT(error_of(R"({"termination": {"signals": ["SIGKILL"]}})"), HasSubstr(R"(found ["SIGKILL"])"));
   EXPECT_THAT(error_of(R"({"checkpoints": {"prefix": "../x"}})"), HasSubstr("checkpoints.prefix: found \"../x\""));
-  EXPECT_EQ(error_of(R"({"log": 3})"), "log: found 3; allowed: an object, {...}");
+  EXPECT_EQ(error_of(R"({"log": 3})"), "log: found 3; allowed: an object, {...} [RPV-0801]");
 }
 
 TEST(Settings, WhatIsLeftOpenIsNull) {

@@ -349,7 +349,7 @@ TEST_F(MovingMemory, AVectorThatNoLongerFitsItsBoxIsNamedWithBothSizes) {
   u.resize(5);
   EXPECT_EQ(problem(),
             "distributed variable 'u': it was registered with a box of 2 x 2 elements in memory of 4, but its "
-            "memory has 5 now");
+            "memory has 5 now [RPV-0406]");
   u.resize(3);
   EXPECT_NE(problem().find("but its memory has 3 now"), std::string::npos) << problem();
   u.resize(4);
