@@ -72,10 +72,10 @@ constexpr std::string_view kMarkBegin = " [RPV-";
 constexpr std::string_view kMarkEnd = "0000]";
 constexpr std::size_t kMarkLength = kMarkBegin.size() + kMarkEnd.size();
 
-/// Where the first " [RPV-0101]" is.
-std::size_t find_mark(std::string_view text) {
+/// Where the first " [RPV-0101]" is, from @p from on.
+std::size_t find_mark(std::string_view text, std::size_t from = 0) {
   const auto is_like = [](char a, char b) { return a == b || (b == '0' && a >= '0' && a <= '9'); };
-  std::size_t at = text.find(kMarkBegin);
+  std::size_t at = text.find(kMarkBegin, from);
   while (at != std::string_view::npos &&
          !std::ranges::equal(text.substr(at + kMarkBegin.size()).substr(0, kMarkEnd.size()), kMarkEnd, is_like)) {
     at = text.find(kMarkBegin, at + 1);
@@ -154,14 +154,12 @@ std::string message_code_in(std::string_view text) {
 }
 
 std::string with_message_code(std::string text) {
-  std::string code = message_code_in(text);
-  for (std::size_t at = find_mark(text); at != std::string::npos; at = find_mark(text)) {
-    text.erase(at, kMarkLength);
-  }
-  if (code.empty()) {
-    code = find_code(text);
-  }
-  if (!code.empty()) {
+  if (const std::size_t first = find_mark(text); first != std::string::npos) {
+    const std::size_t behind = first + kMarkLength;
+    for (std::size_t at = find_mark(text, behind); at != std::string::npos; at = find_mark(text, behind)) {
+      text.erase(at, kMarkLength);
+    }
+  } else if (const std::string code = find_code(text); !code.empty()) {
     text.insert(std::min(text.find('\n'), text.size()), " [" + code + "]");
   }
   return text;

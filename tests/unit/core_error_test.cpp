@@ -82,9 +82,9 @@ TEST(Error, AMessageHasTheCodeOfItsEntry) {
 /// That of the error that it was made of first.
 TEST(Error, AMessageHasOneCode) {
   EXPECT_STREQ(UsageError("none is valid:\n  a [RPV-0208]\n  b [RPV-0209]").what(),
-               "none is valid: [RPV-0208]\n  a\n  b");
+               "none is valid:\n  a [RPV-0208]\n  b");
   EXPECT_STREQ(UsageError("there is no checkpoint directory [RPV-9999]; so").what(),
-               "there is no checkpoint directory; so [RPV-9999]");
+               "there is no checkpoint directory [RPV-9999]; so");
   EXPECT_STREQ(UsageError("none [RPV-12], [RPV-123a]").what(), "none [RPV-12], [RPV-123a]");
   EXPECT_EQ(core::message_code_in("none [RPV-12"), "");
 }
