@@ -53,8 +53,8 @@ Outcome capture(Operation&& operation) {
 
 // The codes by which the page apps/guide/troubleshooting.md explains messages.
 
-/// @p text with the code of its entry, " [RPV-0101]", at the end of its first line. A text with codes, of the errors that
-/// it was made of, keeps the first of them alone, where it is.
+/// @p text with the code of its entry, " [RPV-0101]", at the end of its first line. A text with codes, of the errors
+/// that it was made of, keeps the first of them alone, where it is.
 [[nodiscard]] std::string with_message_code(std::string text);
 
 /// "RPV-0101" of a text that has it; otherwise empty.
