@@ -33,7 +33,7 @@ void remove_error_report(const core::Directory& directory) noexcept;
 
 /// The life of this process in run_resilient. Thread: the one that may call MPI.
 struct Life {
-  bool is_later = false;  ///< ranks have died: variables of the program may hold values of lost steps
+  bool is_later = false;             ///< ranks have died: variables of the program may hold values of lost steps
   bool is_saved_for_notice = false;  ///< a handler has saved for a notice, and the program leaves
 };
 Life& life() noexcept;

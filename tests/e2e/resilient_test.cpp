@@ -73,9 +73,7 @@ class ResilientTest : public ::testing::Test {
   }
 
   /// The first checkpoint, at one of the first steps.
-  void save_once() const {
-    EXPECT_EQ(start(3, 50, {"stop_at=3"})->wait(kLimit), 42);
-  }
+  void save_once() const { EXPECT_EQ(start(3, 50, {"stop_at=3"})->wait(kLimit), 42); }
 
   [[nodiscard]] std::string checkpoints() const { return directory_ / "checkpoints"; }
 
@@ -221,8 +219,7 @@ TEST_F(ResilientDeath, ANoticeIsNotLost) {
     for (const char* const exit : {"raise=0", "raise=1", "codes=1"}) {
       std::filesystem::remove_all(checkpoints());
       save_once();
-      const auto run =
-          start(3, 50, {"stop_at=10", exit}, {{"REPRIEVE_FAILPOINT", point}, {"REPRIEVE_KILL_RANK", "1"}});
+      const auto run = start(3, 50, {"stop_at=10", exit}, {{"REPRIEVE_FAILPOINT", point}, {"REPRIEVE_KILL_RANK", "1"}});
       EXPECT_EQ(run->wait(kLimit), 42) << point << " " << exit << run->out() << run->err();
       expect_end(*start(2, 50, {}), 50);
     }
@@ -247,9 +244,9 @@ class ResilientHosts : public ResilientDeath {
                                                  const std::vector<std::string>& options) const {
     return std::make_unique<Mpirun>(MpiCommand{
         .ranks = ranks,
-        .arguments = joined({program("e2e_resilient"), checkpoints(), std::to_string(steps), "5",
-                             "local=" + local_.path().string()},
-                            options),
+        .arguments = joined(
+            {program("e2e_resilient"), checkpoints(), std::to_string(steps), "5", "local=" + local_.path().string()},
+            options),
         .mpirun_options = joined(options_for_recovery(), {"--mca", "plm_rsh_agent", agent(), "--host", hosts}),
         .launch_prefix = hosts_.on_h0()});
   }
