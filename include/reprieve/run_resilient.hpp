@@ -50,8 +50,8 @@ struct ResilientOptions {
 /// - Where functions of C or Fortran stand between `body` and a call of MPI, `errors_return` is right.
 /// - What it throws while no rank has died leaves `run_resilient`.
 /// - It initialises the whole state. A variable outside of it keeps the value of a lost step, unless it is restored.
-///   Before the first checkpoint nothing is: then the handler ends the job with its restart code, as a new launch has
-///   no such values.
+///   Before the first checkpoint nothing is: then the handler, or `restore_or_initialize` without a function, ends the
+///   job with `restart_exit_code`, as a new launch has no such values.
 /// - It makes all that needs every rank. MPI_COMM_WORLD keeps the dead ranks: its collective calls fail afterwards.
 ///
 /// Collective over @p comm. Thread: the one that may call MPI.

@@ -113,4 +113,9 @@ void shrink(MPI_Comm& /*comm*/) {}
 
 #endif
 
+Life& life() noexcept {
+  static Life life;
+  return life;
+}
+
 }  // namespace reprieve::cluster

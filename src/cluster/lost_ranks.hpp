@@ -9,6 +9,7 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <vector>
 
 namespace reprieve::cluster {
@@ -36,5 +37,14 @@ void revoke(MPI_Comm comm) noexcept;
 /// these.
 /// @throws MpiError
 void shrink(MPI_Comm& comm);
+
+/// The life of this process in run_resilient. Thread: the one that may call MPI.
+struct Life {
+  /// Set if ranks have died: variables of the program may hold values of lost steps. Ends the job on all ranks that
+  /// work, to be started again. Collective.
+  std::function<void(const char* why)> leave;
+  bool is_saved_for_notice = false;  ///< a handler has saved for a notice, and the program leaves
+};
+Life& life() noexcept;
 
 }  // namespace reprieve::cluster

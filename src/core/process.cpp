@@ -65,6 +65,7 @@ std::optional<ProcessStat> stat_of_process(pid_t pid) {
   char state = 0;
   ProcessStat found;
   rest >> state >> found.parent;
+  found.is_stopped = state == 'T';
   std::string skipped;
   for (int i = 0; i < kBetween; ++i) {
     rest >> skipped;

@@ -42,6 +42,7 @@ using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 struct ProcessStat {
   pid_t parent = 0;
   std::uint64_t start = 0;  ///< in clock ticks since the boot
+  bool is_stopped = false;  ///< by a signal, until SIGCONT
 };
 /// Nothing if there is none, or it has ended and waits for its parent.
 [[nodiscard]] std::optional<ProcessStat> stat_of_process(pid_t pid);

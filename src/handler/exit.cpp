@@ -28,6 +28,7 @@
 
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 #include "reprieve/termination_config.hpp"
 #include "termination/signal_flag.hpp"
 
@@ -57,11 +58,6 @@ void write_error_report(const core::Directory& place, const ErrorReport& report)
 
 void remove_error_report(const core::Directory& place) noexcept {
   core::log::or_warn("an old error report stays behind", [&] { place.remove_file(kErrorFile); });
-}
-
-Life& life() noexcept {
-  static Life life;
-  return life;
 }
 
 }  // namespace reprieve::handler
@@ -106,7 +102,7 @@ constexpr std::chrono::milliseconds kPollInterval{100};
 /// A process, as the others see it.
 struct Address {
   std::uint64_t host = 0;  ///< a hash of the name
-  std::int64_t pid = 0;
+  handler::Neighbour process;
 };
 
 std::uint64_t host_hash() {
@@ -118,43 +114,12 @@ std::uint64_t host_hash() {
   return std::hash<std::string_view>{}({name.data(), static_cast<std::size_t>(length)});
 }
 
-/// The processes of the other ranks of this node; empty if they cannot be learned in time.
-std::vector<pid_t> neighbours(MPI_Comm comm) {
-  int size = 0;
-  if (MPI_Comm_size(comm, &size) != MPI_SUCCESS) {
-    return {};
-  }
-  struct Exchange {
-    Address mine;
-    std::vector<Address> all;
-  };
-  auto exchange = std::make_unique<Exchange>();
-  exchange->mine = {host_hash(), ::getpid()};
-  exchange->all.resize(static_cast<std::size_t>(size));
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Iallgather(&exchange->mine, sizeof(Address), MPI_BYTE, exchange->all.data(), sizeof(Address), MPI_BYTE, comm,
-                     &request) != MPI_SUCCESS) {
-    return {};
-  }
-  if (!is_complete(request, Clock::now() + kExchangeLimit)) {
-    static_cast<void>(exchange.release());  // ranks are missing: MPI may still write there
-    return {};
-  }
-  std::vector<pid_t> pids;
-  for (const Address& address : exchange->all) {
-    if (address.host == exchange->mine.host && address.pid != exchange->mine.pid) {
-      pids.push_back(static_cast<pid_t>(address.pid));
-    }
-  }
-  return pids;
-}
-
 /// A descriptor for each process, which becomes readable when it ends: unlike a number, it is never another process's.
 /// A process that has ended already counts as taken: then there is none.
-std::vector<pollfd> open_processes(const std::vector<pid_t>& pids, bool& one_is_gone) {
+std::vector<pollfd> open_processes(const std::vector<handler::Neighbour>& processes, bool& one_is_gone) {
   std::vector<pollfd> descriptors;
-  for (const pid_t pid : pids) {
-    const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  for (const handler::Neighbour& process : processes) {
+    const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0));
     if (descriptor >= 0) {
       descriptors.push_back({descriptor, POLLIN, 0});
     } else {
@@ -174,7 +139,7 @@ bool one_has_ended(std::vector<pollfd>& descriptors, std::chrono::milliseconds w
 void wait_until_taken(MPI_Comm comm, Clock::time_point limit) noexcept {
   core::log::or_warn("cannot wait until the processes of this run are taken", [&] {
     bool taken = false;
-    std::vector<pollfd> processes = open_processes(neighbours(comm), taken);
+    std::vector<pollfd> processes = open_processes(handler::neighbours(comm), taken);
     const std::vector<int> signals{SIGTERM, SIGUSR1, SIGINT};
     termination::acknowledge_signals(signals);
     while (!taken && Clock::now() < limit && !termination::pending_signal(signals)) {
@@ -235,6 +200,36 @@ void leave_at_uncaught_preemption() noexcept {
 }
 
 }  // namespace
+
+std::vector<handler::Neighbour> handler::neighbours(MPI_Comm comm) {
+  int size = 0;
+  if (MPI_Comm_size(comm, &size) != MPI_SUCCESS) {
+    return {};
+  }
+  struct Exchange {
+    Address mine;
+    std::vector<Address> all;
+  };
+  auto exchange = std::make_unique<Exchange>();
+  exchange->mine = {host_hash(), {::getpid(), core::start_of_process(::getpid())}};
+  exchange->all.resize(static_cast<std::size_t>(size));
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Iallgather(&exchange->mine, sizeof(Address), MPI_BYTE, exchange->all.data(), sizeof(Address), MPI_BYTE, comm,
+                     &request) != MPI_SUCCESS) {
+    return {};
+  }
+  if (!is_complete(request, Clock::now() + kExchangeLimit)) {
+    static_cast<void>(exchange.release());  // ranks are missing: MPI may still write there
+    return {};
+  }
+  std::vector<Neighbour> found;
+  for (const Address& address : exchange->all) {
+    if (address.host == exchange->mine.host && address.process.pid != exchange->mine.process.pid) {
+      found.push_back(address.process);
+    }
+  }
+  return found;
+}
 
 void handler::leave_alone(int exit_code) noexcept {
   flush();

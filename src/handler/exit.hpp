@@ -2,11 +2,15 @@
 #pragma once
 
 /// @file
-/// The error file that a job leaves, leaving by oneself, and what run_resilient has to know of the handlers in it. The
-/// public ways to leave are in termination_config.hpp.
+/// The error file that a job leaves, the processes of its host, and leaving by oneself. The public ways to leave are
+/// in termination_config.hpp.
+
+#include <mpi.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/directory.hpp"
 
@@ -28,14 +32,15 @@ void write_error_report(const core::Directory& directory, const ErrorReport& rep
 /// Removes the file of an earlier run.
 void remove_error_report(const core::Directory& directory) noexcept;
 
+/// A process of another rank on this host. Its start tells it from a later process with the same number.
+struct Neighbour {
+  pid_t pid = 0;
+  std::uint64_t start = 0;  ///< see core::ProcessStat
+};
+/// All of them; none if they cannot be learned in 10 s. Collective.
+[[nodiscard]] std::vector<Neighbour> neighbours(MPI_Comm comm);
+
 /// Ends this process with @p exit_code after a save, and waits for no other rank. Not collective.
 [[noreturn]] void leave_alone(int exit_code) noexcept;
-
-/// The life of this process in run_resilient. Thread: the one that may call MPI.
-struct Life {
-  bool is_later = false;             ///< ranks have died: variables of the program may hold values of lost steps
-  bool is_saved_for_notice = false;  ///< a handler has saved for a notice, and the program leaves
-};
-Life& life() noexcept;
 
 }  // namespace reprieve::handler

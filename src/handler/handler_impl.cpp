@@ -96,9 +96,6 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   storage::check_registration(comm_, registry);
   state_use_ = registry.use();
   restore();
-  if (!restored && handler::life().is_later) {
-    leave_with_lost_steps();
-  }
   if (restored) {
     resume_from(*restored);
   } else {
@@ -150,18 +147,6 @@ void PreemptionCheckpointHandler::Impl::restore() {
     throw;
   }
   check = nullptr;
-}
-
-/// Ranks have died, and nothing is there that replaces what their lost steps left in variables of the program. A new
-/// launch has none of these, and loses nothing more.
-void PreemptionCheckpointHandler::Impl::leave_with_lost_steps() const {
-  if (comm_.is_chief()) {
-    core::log::error(
-        "ranks have died before the first checkpoint, so the state may hold values of lost steps: the job ends, to be "
-        "started again (exit code {})",
-        *config.restart_code);
-  }
-  handler::leave_alone(*config.restart_code);
 }
 
 /// Before the first step, and not only at the save for a notice, which may be the first one.

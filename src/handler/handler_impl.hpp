@@ -113,7 +113,6 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
  private:
   // The start (handler_impl.cpp).
   void restore();
-  [[noreturn]] void leave_with_lost_steps() const;
   void compare_replicated();
   void resume_from(const CheckpointInfo& from);
   void note_if_finished();

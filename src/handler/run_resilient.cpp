@@ -16,12 +16,15 @@
 
 #include "reprieve/run_resilient.hpp"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -32,6 +35,7 @@
 #include "cluster/job_end.hpp"
 #include "cluster/lost_ranks.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 #include "core/threads.hpp"
 #include "handler/exit.hpp"
 #include "reprieve/error.hpp"
@@ -42,7 +46,7 @@ namespace reprieve {
 namespace {
 
 using cluster::check_mpi;
-using handler::life;
+using cluster::life;
 
 /// What MPI calls for an error in a communicator of the body.
 void on_mpi_error(MPI_Comm* comm, int* result, ...) {  // NOLINT(cert-dcl50-cpp): its type is MPI's
@@ -100,12 +104,17 @@ class Survivors {
     check_mpi(MPI_Comm_set_errhandler(all_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check_mpi(MPI_Comm_create_errhandler(options.errors_return ? on_returned_error : on_mpi_error, &handler_),
               "MPI_Comm_create_errhandler");
+    neighbours_ = handler::neighbours(all_);
     wanted_ = size() - options.spare_ranks;
     if (options.spare_ranks < 0 || options.min_ranks < 1 || wanted_ < options.min_ranks) {
       throw UsageError(fmt::format("{} spare ranks of {} leave {} to work, and min_ranks is {}", options.spare_ranks,
                                    size(), wanted_, options.min_ranks));
     }
   }
+
+  ~Survivors() { life() = {}; }
+  Survivors(const Survivors&) = delete;
+  Survivors& operator=(const Survivors&) = delete;
 
   /// Steps 1 to 3. True if it is over.
   bool live(const std::function<void(MPI_Comm)>& body) {
@@ -130,7 +139,7 @@ class Survivors {
   /// Step 5.
   void continue_without_lost() {
     const int before = size();
-    life().is_later = true;
+    life().leave = [this](const char* why) { leave(why); };
     shrink();
     if (rank() == 0) {
       core::log::warning("{} of {} ranks have died; {} continue", before - size(), before, std::min(wanted_, size()));
@@ -156,7 +165,6 @@ class Survivors {
     }
     check_mpi(MPI_Comm_free(&all_), "MPI_Comm_free");
     check_mpi(MPI_Errhandler_free(&handler_), "MPI_Errhandler_free");
-    life() = {};
     return works_;
   }
 
@@ -210,12 +218,16 @@ class Survivors {
   Result left(MPI_Comm ranks, const std::exception& error) {
     const bool waited = dynamic_cast<const UnresponsiveError*>(&error) != nullptr ||
                         (options_.errors_return && cluster::has_lost_ranks(ranks));
-    const bool is_lost = !cluster::lost_ranks(all_).empty() || (waited && loss_is_known_soon(ranks));
+    bool is_lost = !cluster::lost_ranks(all_).empty() || (waited && loss_is_known_soon(ranks));
+    if (ranks != MPI_COMM_NULL) {
+      cluster::revoke(ranks);  // the others leave too, and look at the ranks of their hosts
+    }
+    if ((waited || is_lost) && cluster::survives_lost_ranks()) {
+      end_stopped_neighbours();
+      is_lost = is_lost || loss_is_known_soon(MPI_COMM_NULL);
+    }
     if (!is_lost && (waited || !cluster::survives_lost_ranks())) {
       throw;  // ranks that live but do not answer would not come to the agreement either
-    }
-    if (ranks != MPI_COMM_NULL) {
-      cluster::revoke(ranks);
     }
     if (!is_lost) {
       failure_ = std::current_exception();
@@ -223,6 +235,26 @@ class Survivors {
     }
     core::log::info("rank {} leaves its step: {}", rank(), error.what());
     return Result::lost;
+  }
+
+  /// Ranks of this host that are stopped would be waited for without a limit: they count as dead. Not those that
+  /// continue within a second.
+  void end_stopped_neighbours() const {
+    const auto is_stopped = [](const handler::Neighbour& other) {
+      const auto found = core::stat_of_process(other.pid);
+      return found && found->start == other.start && found->is_stopped;
+    };
+    std::vector<handler::Neighbour> stopped;
+    std::copy_if(neighbours_.begin(), neighbours_.end(), std::back_inserter(stopped), is_stopped);
+    if (stopped.empty()) {
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    for (const handler::Neighbour& other : stopped) {
+      if (is_stopped(other) && ::kill(other.pid, SIGKILL) == 0) {
+        core::log::warning("process {} is a rank that is stopped and does not answer: it is ended", other.pid);
+      }
+    }
   }
 
   /// Another rank may have reported the loss before MPI has told this one.
@@ -262,6 +294,7 @@ class Survivors {
   }
 
   ResilientOptions options_;
+  std::vector<handler::Neighbour> neighbours_;
   int wanted_ = 0;
   bool works_ = false;
   MPI_Comm all_ = MPI_COMM_NULL;

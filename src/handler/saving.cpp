@@ -5,6 +5,7 @@
 #include <atomic>
 #include <exception>
 
+#include "cluster/lost_ranks.hpp"
 #include "core/events.hpp"
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
@@ -372,7 +373,7 @@ void PreemptionCheckpointHandler::Impl::leave() {
   const auto prepare = [&] {
     core::failpoint("exit.saved");
     ExitContext prepared = prepare_exit();
-    handler::life().is_saved_for_notice = true;  // whoever dies from here on: the notice is acknowledged
+    cluster::life().is_saved_for_notice = true;  // whoever dies from here on: the notice is acknowledged
     notices_.saved();
     if (!config.return_when_saved) {
       notices_.acknowledge();  // otherwise it stands until the handler ends, also for other handlers of this process
@@ -397,7 +398,7 @@ void PreemptionCheckpointHandler::Impl::leave() {
   if (is_over) {
     ++handlers_that_left;
   } else {
-    handler::life().is_saved_for_notice = false;
+    cluster::life().is_saved_for_notice = false;
     log_.write(events::WentOn{run_calls});
     unlearn_notice();
   }

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cluster/lost_ranks.hpp"
 #include "core/failpoint.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/local_copies.hpp"
@@ -387,6 +388,8 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std:
   check_state_is_whole();
   if (initialize) {
     run_initialize(comm, initialize);
+  } else if (cluster::life().leave) {  // a new launch has no values of lost steps, and loses nothing more
+    cluster::life().leave("ranks have died before the first checkpoint, so the state may hold values of lost steps");
   }
   return std::nullopt;
 }

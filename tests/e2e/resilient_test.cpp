@@ -142,6 +142,14 @@ TEST_F(ResilientDeath, RanksThatWorkAloneLearnOfADeath) {
   EXPECT_THAT(run->out(), HasSubstr("life 1 with 2 ranks from step 10")) << run->err();
 }
 
+/// A process that is stopped does not answer, and is not dead.
+TEST_F(ResilientDeath, AStoppedRankIsEnded) {
+  const auto run = start(3, 50, {"save_every=10", "alone=1", "stop=1", "timeout=500", "die=0:25:1"});
+  expect_end(*run, 50, true);
+  EXPECT_THAT(run->out(), HasSubstr("life 1 with 2 ranks from step 20"));
+  EXPECT_THAT(run->err(), HasSubstr("is a rank that is stopped and does not answer: it is ended"));
+}
+
 TEST_F(ResilientDeath, SeveralDieAtOnce) {
   const auto run = start(6, 50, {"save_every=10", "die=0:25:0", "die=0:25:3", "die=0:25:5"});
   expect_end(*run, 50);
@@ -207,10 +215,13 @@ TEST_F(ResilientDeath, WithTooFewRanksTheJobIsStartedAgain) {
 
 /// Nothing replaces what lost steps have left in variables of the program.
 TEST_F(ResilientDeath, BeforeTheFirstCheckpointTheJobIsStartedAgain) {
-  const auto run = start(3, 50, {"save_every=10", "die=0:5:1"});
-  EXPECT_EQ(run->wait(kLimit), 42) << run->out() << run->err();
-  EXPECT_THAT(run->err(), HasSubstr("ranks have died before the first checkpoint"));
-  expect_end(*start(2, 50, {}), 50);
+  for (const char* const who : {"manager=0", "manager=1"}) {
+    std::filesystem::remove_all(checkpoints());
+    const auto run = start(3, 50, {who, "save_every=10", "die=0:5:1"});
+    EXPECT_EQ(run->wait(kLimit), 42) << who << run->out() << run->err();
+    EXPECT_THAT(run->err(), HasSubstr("ranks have died before the first checkpoint"));
+    expect_end(*start(2, 50, {who, "save_every=10"}), 50);
+  }
 }
 
 /// A rank dies in the save for a notice, or after it: the job leaves nevertheless, and does not continue.

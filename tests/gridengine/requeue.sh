@@ -70,17 +70,17 @@ mkdir "$job"
 cat >"$job/train.sh" <<END
 #!/bin/bash
 #\$ -r y -cwd
-#\$ -l s_rt=0:0:5
+#\$ -l s_rt=0:0:10
 #\$ -j y
 #\$ -o $job/output
-exec "$bin/reprieve" run -- mpirun --oversubscribe -n 2 "$bin/reprieve-trainer" --epochs 2 --steps-per-epoch 16 \
+exec "$bin/reprieve" run -- mpirun --oversubscribe -n 2 "$bin/reprieve-trainer" --epochs 2 --steps-per-epoch 36 \
   --step-delay-ms 200 --checkpoint-dir $job/checkpoints --summary $job/summary.json
 END
 chmod 755 "$WORK" "$job/train.sh"
 chown -R nobody "$job"
 cd "$job"
 setpriv --reuid nobody --regid nogroup --clear-groups qsub train.sh
-for _ in $(seq 240); do  # a minute passes before a requeued job starts again
+for _ in $(seq 400); do  # a minute passes before a requeued job starts again
   [ -n "$(qstat -u '*')" ] || break
   sleep 0.5
 done

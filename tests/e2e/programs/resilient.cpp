@@ -9,11 +9,14 @@
 //   save_every=N      a checkpoint every N steps
 //   local=PATH        node-local copies there, with partners, at each 10 ms
 //   die=LIFE:STEP:RANK  that rank of that life kills itself in that step; may stand several times
+//   stop=1            they stop themselves instead
+//   timeout=MS        peer_timeout
 //   alone=1           between two steps the ranks work alone for a while, without any call of MPI
 //   throw_at=N        the last rank throws in step N
 //   stop_at=N         rank 0 gets SIGTERM in step N, as a notice
 //   codes=1           by the interface of C: errors are codes
 //   raise=1           a notice ends the program by an exception
+//   manager=1         no handler: a manager saves every save_every steps
 
 #include <mpi.h>
 #include <signal.h>
@@ -89,8 +92,31 @@ class Simulation {
     state.add_distributed(
         "values", values_,
         reprieve::DistributedLayout{.global_shape = {elements_}, .offset = {first_}, .extent = {values_.size()}});
+    if (options_.number("manager") == 1) {
+      run_without_handler(state);
+    } else {
+      run_with_handler(state);
+    }
+    const std::uint64_t sum = sum_of_all();
+    say("digest " + std::to_string(sum));
+  }
+
+ private:
+  void run_without_handler(reprieve::Checkpoint& state) {
+    reprieve::CheckpointManager manager(comm_, state, options_.directory);
+    const auto restored = manager.restore_or_initialize();
+    for (std::uint64_t done = restored ? restored->number : 0; done < options_.steps;) {
+      step(++done);
+      if (done % options_.number("save_every") == 0) {
+        manager.save(done);
+      }
+    }
+  }
+
+  void run_with_handler(reprieve::Checkpoint& state) {
     reprieve::TerminationConfig config;
     config.save_every_steps = options_.number("save_every");
+    config.peer_timeout = std::chrono::milliseconds(options_.number("timeout", 60'000));
     if (options_.number("raise") == 1) {
       config.exit_fn = reprieve::throw_preempted;
     }
@@ -110,11 +136,8 @@ class Simulation {
       }
     }
     handler.finish();
-    const std::uint64_t sum = sum_of_all();
-    say("digest " + std::to_string(sum));
   }
 
- private:
   void say(const std::string& text) const {
     if (rank_ == 0) {
       std::cout << text << std::endl;
@@ -132,7 +155,7 @@ class Simulation {
 
   void step(std::uint64_t number) {
     if (options_.deaths.contains(std::to_string(life_) + ":" + std::to_string(number) + ":" + std::to_string(rank_))) {
-      ::raise(SIGKILL);
+      ::raise(options_.number("stop") == 1 ? SIGSTOP : SIGKILL);
     }
     if (number == options_.number("throw_at") && rank_ == size_ - 1) {
       throw std::runtime_error("thrown in a step");
