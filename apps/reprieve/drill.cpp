@@ -140,6 +140,14 @@ Json memory_json(const supervisor::MemoryFacts& memory) {
   return json;
 }
 
+Json death_json(const supervisor::DeathFacts& death) {
+  return {{"start", start_json(death.start)},
+          {"rank", or_null(death.rank)},
+          {"last_step", death.last_step},
+          {"recovery_s", or_null(death.recovery_s)},
+          {"in_place", death.in_place}};
+}
+
 Json to_json(const DrillReport& report) {
   const DrillFacts& facts = report.facts;
   const auto costs = supervisor::grace_costs(facts);
@@ -155,6 +163,7 @@ Json to_json(const DrillReport& report) {
           {"replay", facts.replay ? replay_json(*facts.replay) : Json()},
           {"to_end", facts.to_end ? end_json(*facts.to_end) : Json()},
           {"memory", facts.memory ? memory_json(*facts.memory) : Json()},
+          {"death", facts.death ? death_json(*facts.death) : Json()},
           {"grace_needed", costs ? tool::to_json(*costs) : Json()},
           {"kept", list_json(facts.kept, [](const auto& directory) { return directory.string(); })}};
 }
@@ -286,6 +295,8 @@ or by a command that knows the format and a tolerance: --compare-with "h5diff --
 --memory looks for what was forgotten: it lists the heap blocks (from 1 KiB) and global variables of rank 0 that steps change
 and in which no registered variable lies, and the variables that no step changes. It needs no other build of the program.
 
+--kill-rank kills a rank of a run that resumes: do the others continue in place, is the job started again, or does it end?
+
 With --ranks M the resumed run has M ranks: differences up to 1e-9 of the largest value that differs (double; float: 1e-4)
 are rounding, and no problem. On the same number of ranks every bit must be equal.
 
@@ -295,6 +306,7 @@ Examples:
   reprieve drill --replay 5 --ranks 3 -- mpirun -n 4 ./train        and on another number of ranks?
   reprieve drill --to-end --compare loss.csv -- mpirun -n 4 ./train short.json   is the output the same?
   reprieve drill --memory -- mpirun -n 4 ./train                    which memory do steps change that is not registered?
+  reprieve drill --kill-rank -- mpirun --with-ft ulfm -n 4 ./train  what does the death of a rank cost?
   reprieve drill --grace 30s -- ./job.sh                            a batch script, by the signal of --signal=B:USR1@30
   reprieve drill --as time-limit -- mpirun -n 4 ./train             what if Slurm signals every process?
   reprieve drill --as command --signal TERM --grace 10s -- ./job.sh   docker stop, Kubernetes
@@ -358,6 +370,7 @@ void define(CLI::App& command, Options& options) {
       ->needs(to_end);
   command.add_flag("--memory", settings.watch_memory,
                    "List the memory of rank 0 that steps change and that no registered variable covers");
+  command.add_flag("--kill-rank", settings.kill_rank, "Kill a rank of a resumed run, and see what the others do");
   command.add_option("--ignore", options.ignore, "Variables that may differ where states are compared")->delimiter(',');
   command.add_option("--run-dir", options.run_directory,
                      "Where to make the private directory for the run's record; all nodes must see it");

@@ -3,7 +3,8 @@
 //
 //  1. The working ranks are the first ones of those that live, as many as at first if there are enough.
 //  2. They run the body. A rank that learns of a death, by MPI or from another rank, leaves it by an exception and
-//     revokes the communicator of the body. So every other working rank leaves it too, wherever it waits.
+//     revokes the communicator of the body. So every other working rank leaves it too, wherever it waits. So does a
+//     rank that has waited too long. All of them end the ranks of their hosts that are stopped.
 //  3. All ranks that live agree on whether every body came to its end, and none failed. Spare ranks have waited here,
 //     and say yes. The agreement has the same result on all of them whoever dies meanwhile.
 //  4. If so it is over. A rank that died after its body had ended is of no consequence. If a body failed while no rank

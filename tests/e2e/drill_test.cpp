@@ -216,6 +216,20 @@ TEST_F(DrillTest, MemoryThatNoVariableCovers) {
   expect_nothing_left();
 }
 
+TEST_F(DrillTest, DeathOfARank) {
+  const Result ends = drill({"--after-steps", "5", "--kill-rank"}, simulation(20));
+  EXPECT_EQ(ends.code, 0) << ends.all();
+  EXPECT_EQ(ends.grade("job_ends_at_death"), "warning") << ends.all();
+  EXPECT_THAT(ends.finding("job_ends_at_death").value("text", ""), HasSubstr("rank 1 was killed at step"));
+  const Result again =
+      drill({"--after-steps", "5", "--kill-rank"},
+            joined({program("reprieve"), "run", "--restarts", "1", "--backoff", "0s", "--"}, simulation(20)));
+  EXPECT_EQ(again.grade("started_again"), "good") << again.all();
+  EXPECT_FALSE(again.report["death"]["in_place"]);
+  EXPECT_GT(again.report["death"]["recovery_s"], 0);
+  expect_nothing_left();
+}
+
 TEST_F(DrillLoss, ShellThatDiesOfTheSignal) {
   const Result result = drill({"--after", "500ms"}, in_shell("\"$@\"; exit $?", simulation(20)));
   expect_problem(result, "script_died", "exec");

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -243,9 +242,6 @@ class LocalCopiesOnHosts : public LocalCopies {
     if (!hosts_.work()) {
       GTEST_SKIP() << VirtualHosts::kNeeds;
     }
-    for (const char* host : {"h0", "h1", "h2"}) {
-      fs::create_directories(memory_ / host);
-    }
     hosts_.write_agent(agent(), memory_.path(), local_.path());
   }
 
@@ -426,11 +422,6 @@ TEST_F(LocalCopiesOnHosts, TheSupervisorContinuesWithoutADeadHost) {
   EXPECT_GT(last_restore().at("number").get<int>(), 60) << "h1 has the parts of both ranks";
 }
 
-int number_from_environment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::stoi(text);
-}
-
 /// Lives that end at random moments, on changing hosts and numbers of ranks, with random harm between them. A mixture
 /// of two states would give another end.
 ///
@@ -556,7 +547,7 @@ class LocalLives : public LocalCopiesOnHosts {
     }
   }
 
-  std::mt19937 random_{static_cast<unsigned>(number_from_environment("LOCAL_LIVES_SEED", 36))};
+  std::mt19937 random_{static_cast<unsigned>(count_from("LOCAL_LIVES_SEED", 36))};
   fs::path backup_ = directory_ / "backup";
   std::set<Copy> seen_;               ///< since the last life began
   std::set<Copy> passed_over_;        ///< some of them still lie there
@@ -569,7 +560,7 @@ TEST_F(LocalLives, EndAsUndisturbedOnesAndRestoreNothingThatWasUndone) {
   const Json digest = undisturbed();
   std::map<Harm, int> done;
   int ends = 0;
-  const int lives = number_from_environment("LOCAL_LIVES", 8);
+  const int lives = count_from("LOCAL_LIVES", 8);
   Harm harm = Harm::none;
   Expected before;
   for (int life = 0; life < lives && !HasFailure(); ++life) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -74,6 +75,24 @@ class ResilientTest : public ::testing::Test {
 
   /// The first checkpoint, at one of the first steps.
   void save_once() const { EXPECT_EQ(start(3, 50, {"stop_at=3"})->wait(kLimit), 42); }
+
+  /// Kills one group of ranks after the other at random moments, wherever they are after MPI_Init, which Open MPI does
+  /// not leave without all ranks. The result is right.
+  void survive(Mpirun& run, const std::vector<std::vector<int>>& groups, std::mt19937& random) const {
+    ASSERT_TRUE(wait_until([&] { return run.out().find("life 0") != std::string::npos; }, kLimit)) << run.err();
+    for (const auto& group : groups) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+      for (const int rank : group) {
+        static_cast<void>(run.send_to_rank(rank, SIGKILL));  // it may be dead
+      }
+    }
+    if (run.wait(kLimit) == 42) {  // Open MPI hung, since one more rank died while it made a communicator
+      EXPECT_THAT(run.err(), HasSubstr("MPI made no communicator"));
+      expect_end(*start(2, 150, {}), 150);
+    } else {
+      expect_end(run, 150);
+    }
+  }
 
   [[nodiscard]] std::string checkpoints() const { return directory_ / "checkpoints"; }
 
@@ -148,6 +167,16 @@ TEST_F(ResilientDeath, AStoppedRankIsEnded) {
   expect_end(*run, 50, true);
   EXPECT_THAT(run->out(), HasSubstr("life 1 with 2 ranks from step 20"));
   EXPECT_THAT(run->err(), HasSubstr("is a rank that is stopped and does not answer: it is ended"));
+}
+
+/// Open MPI finds it, while the others are in calls of the program.
+TEST_F(ResilientDeath, AStoppedRankIsFoundInCallsOfTheProgram) {
+  const auto run = start(3, 50, {"save_every=10", "stop=1", "die=0:25:0"},
+                         {{"OMPI_MCA_mpi_ft_detector", "1"},
+                          {"OMPI_MCA_mpi_ft_detector_period", "1"},
+                          {"OMPI_MCA_mpi_ft_detector_timeout", "4"}});
+  expect_end(*run, 50);
+  EXPECT_THAT(run->out(), HasSubstr("life 1 with 2 ranks from step 20"));
 }
 
 TEST_F(ResilientDeath, SeveralDieAtOnce) {
@@ -245,9 +274,6 @@ class ResilientHosts : public ResilientDeath {
     if (!hosts_.work()) {
       GTEST_SKIP() << VirtualHosts::kNeeds;
     }
-    for (const char* const host : {"h0", "h1", "h2"}) {
-      std::filesystem::create_directory(memory_.path() / host);
-    }
     hosts_.write_agent(agent(), memory_.path(), local_.path());
   }
 
@@ -276,6 +302,18 @@ TEST_F(ResilientHosts, TheRanksOfAHostDie) {
       << run->err();
 }
 
+TEST_F(ResilientDeath, ADrillShowsIt) {
+  Process drill({joined(joined({program("reprieve"), "drill", "--json", "--after-steps", "5", "--kill-rank", "--",
+                                "mpirun", "--oversubscribe", "-n", "3"},
+                               options_for_recovery()),
+                        {program("e2e_resilient"), checkpoints(), "1000000", "20"}),
+                 mpirun_environment()});
+  ASSERT_TRUE(drill.wait(kLimit)) << drill.err();
+  EXPECT_THAT(drill.out(),
+              AllOf(HasSubstr("recovered_in_place"), HasSubstr("the others continued in place, on 2 ranks")))
+      << drill.err();
+}
+
 /// A death at each step of the protocols: the result is the same, whether the save counts or not.
 class ResilientDeathAtPoint : public ResilientDeath, public ::testing::WithParamInterface<const char*> {};
 
@@ -295,27 +333,28 @@ INSTANTIATE_TEST_SUITE_P(Of, ResilientDeathAtPoint,
                          ::testing::Values("open.locked", "restore.values_read", "save.laid_out", "save.block_written",
                                            "save.record_written", "commit.renamed", "commit.done", "retire.begun"));
 
-/// Ranks are killed at random, wherever they are after MPI_Init, which Open MPI does not leave without all ranks.
+/// RESILIENT_LIVES: how many.
 TEST_F(ResilientDeath, RandomDeathsChangeNothing) {
   std::mt19937 random(20261128);
-  for (int life = 0; life < 5; ++life) {
+  for (int life = count_from("RESILIENT_LIVES", 5); life > 0; --life) {
     std::filesystem::remove_all(checkpoints());
     save_once();
-    const auto run = start(5, 150, {"save_every=7"});
-    ASSERT_TRUE(wait_until([&] { return run->out().find("life 0") != std::string::npos; }, kLimit)) << run->err();
-    for (int death = 0; death < 3; ++death) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
-      const auto ranks = run->ranks();
-      if (ranks.size() > 1) {
-        ::kill(std::next(ranks.begin(), static_cast<std::ptrdiff_t>(random() % ranks.size()))->second, SIGKILL);
-      }
-    }
-    if (run->wait(kLimit) == 42) {  // Open MPI hung, since one more rank died while it made a communicator
-      EXPECT_THAT(run->err(), HasSubstr("MPI made no communicator"));
-      expect_end(*start(2, 150, {}), 150);
-    } else {
-      expect_end(*run, 150);
-    }
+    const auto any = [&] { return std::vector<int>{static_cast<int>(random() % 5)}; };
+    survive(*start(5, 150, {"save_every=7"}), {any(), any(), any()}, random);
+  }
+}
+
+/// Two hosts of three ranks. The deaths are those of a host and of two single ranks, in any order.
+TEST_F(ResilientHosts, RandomDeathsChangeNothing) {
+  std::mt19937 random(20261129);
+  for (int life = count_from("RESILIENT_LIVES", 3); life > 0; --life) {
+    std::filesystem::remove_all(checkpoints());
+    save_once();
+    const int first = random() % 2 == 0 ? 0 : 3;  // of the host that is lost
+    std::vector<std::vector<int>> groups{
+        {first, first + 1, first + 2}, {static_cast<int>(random() % 6)}, {static_cast<int>(random() % 6)}};
+    std::shuffle(groups.begin(), groups.end(), random);
+    survive(*start_on("h1:3,h2:3", 6, 150, {"save_every=20"}), groups, random);
   }
 }
 

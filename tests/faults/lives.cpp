@@ -2,7 +2,6 @@
 #include "faults/lives.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -78,11 +77,6 @@ std::optional<std::uint64_t> restored_by_newest(const fs::path& directory) {
 }
 
 }  // namespace
-
-int count_from(const char* variable, int usual) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? usual : std::stoi(text);
-}
 
 MpiCommand Lives::command(const fs::path& directory, std::uint64_t steps, const std::string& mode) const {
   static const std::map<std::string, std::vector<std::string>> kModes{

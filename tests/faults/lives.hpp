@@ -15,9 +15,6 @@
 
 namespace reprieve::test {
 
-/// How often a test does something: @p usual, or what an environment variable says.
-int count_from(const char* variable, int usual);
-
 /// In each life in a checkpoint directory the newest checkpoint that was reported as committed came back, or one whose
 /// save had begun after it; all that are there are valid, and none was ever found corrupt.
 void expect_nothing_lost(const std::filesystem::path& directory);

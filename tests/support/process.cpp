@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -162,6 +163,11 @@ std::vector<pid_t> marked_processes(const std::string& mark) {
 int shell_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 }  // namespace
+
+int count_from(const char* variable, int usual) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? usual : std::stoi(text);
+}
 
 bool wait_until(const std::function<bool()>& predicate, std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;

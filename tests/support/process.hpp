@@ -23,6 +23,9 @@ namespace reprieve::test {
 /// Variables to set, or (without a value) to remove, on top of this process's environment.
 using Environment = std::map<std::string, std::optional<std::string>>;
 
+/// How often a test does something: @p usual, or what an environment variable says.
+[[nodiscard]] int count_from(const char* variable, int usual);
+
 /// Asks @p predicate every few milliseconds until it is true; false if it is not within @p limit.
 [[nodiscard]] bool wait_until(const std::function<bool()>& predicate, std::chrono::milliseconds limit);
 

@@ -54,9 +54,15 @@ class VirtualHosts {
             "h0"};
   }
 
-  /// A program that mpirun calls like ssh. With @p memory, each host sees `<memory>/<host>` at the place @p seen_as.
+  /// A program that mpirun calls like ssh. With @p memory, each host sees `<memory>/<host>`, which is made, at the place
+  /// @p seen_as.
   void write_agent(const std::filesystem::path& file, const std::filesystem::path& memory = {},
                    const std::filesystem::path& seen_as = {}) const {
+    for (const char* const host : {"h0", "h1", "h2"}) {
+      if (!memory.empty()) {
+        std::filesystem::create_directory(memory / host);
+      }
+    }
     const std::string mount =
         memory.empty() ? "" : "mount --bind " + (memory / "\"$0\"").string() + " " + seen_as.string() + " && ";
     std::ofstream(file) << "#!/bin/sh\nh=$1; shift\nexec ip netns exec " << prefix_

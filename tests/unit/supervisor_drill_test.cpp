@@ -308,6 +308,16 @@ TEST(DrillJudgement, WithoutTheReplayThatWasAskedForItCannotTell) {
   EXPECT_EQ(judge_drill(facts).back().id, "replay_undisturbed");
 }
 
+TEST(DrillJudgement, ADeathNeedsTwoRanks) {
+  DrillFacts facts = survivor();
+  facts.kills_rank = true;
+  EXPECT_EQ(judge_drill(facts).back().id, "no_death") << "there was no run for it";
+  facts.death.emplace();
+  EXPECT_EQ(judge_drill(facts).back().grade, Grade::unknown);
+  facts.death->rank = 1;
+  EXPECT_EQ(judge_drill(facts).back().id, "job_ends_at_death");
+}
+
 TEST(DrillJudgement, NothingFoundIsNoSurvival) { EXPECT_EQ(verdict_of({}), DrillVerdict::unknown); }
 
 // The pure parts of a drill's replay: the command on another number of ranks, and what the two runs mean.

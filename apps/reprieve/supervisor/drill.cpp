@@ -144,6 +144,7 @@ class Drill {
     facts_.replay_steps = settings_.replay_steps;
     facts_.compares_outputs = settings_.compare_outputs != nullptr;
     facts_.watches_memory = settings_.watch_memory;
+    facts_.kills_rank = settings_.kill_rank;
   }
 
   ~Drill() {
@@ -174,6 +175,9 @@ class Drill {
     }
     if (facts_.watches_memory && came_back()) {
       watch_memory();
+    }
+    if (facts_.kills_rank && came_back()) {
+      kill_rank();
     }
     if (settings_.keep) {
       facts_.kept.assign(scratch_.begin(), scratch_.end());
@@ -618,6 +622,37 @@ class Drill {
   void watch_memory() {
     say("a run from the beginning, with looks at the memory of rank 0 between its steps");
     run_undisturbed(facts_.memory.emplace().start, "-memory", {.leave_at = kMemorySteps, .watch_memory = true});
+  }
+
+  /// The last rank of this host dies in a run that resumes.
+  void kill_rank() {
+    DeathFacts& death = facts_.death.emplace();
+    say("a resumed run, in which a rank is killed");
+    start(death.start, {.subdirectory = scratch_name_}, settings_.command);
+    if (pump_until([&] { return death.start.ready && last_step_ > death.start.begins_at; })) {
+      const auto ranks = rank_processes(processes_of_run(record_));
+      if (ranks.size() > 1) {
+        death.rank = ranks.rbegin()->first;
+        death.last_step = *last_step_;
+        death.start.ready = false;
+        const auto begin = Clock::now();
+        ::kill(ranks.rbegin()->second, SIGKILL);
+        if (pump_until([&] { return death.start.ready; })) {
+          death.recovery_s = Seconds(Clock::now() - begin).count();
+          death.in_place = lives(ranks.begin()->second);
+        }
+      }
+    }
+    end_start();
+  }
+
+  /// False if the run ends before, or in time.
+  bool pump_until(const std::function<bool()>& reached) {
+    const auto limit = Clock::now() + settings_.timeout;
+    while (!reached() && !ended() && Clock::now() < limit) {
+      pump(kWait);
+    }
+    return reached();
   }
 
   DrillSettings settings_;

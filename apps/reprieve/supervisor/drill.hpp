@@ -168,6 +168,15 @@ struct MemoryFacts {
   std::optional<events::MemoryChanges> changes;
 };
 
+/// A resumed run in which a rank was killed.
+struct DeathFacts {
+  ObservedStart start;               ///< as it is after the recovery
+  std::optional<int> rank;           ///< that was killed; nothing if the run had not two ranks on this host
+  std::uint64_t last_step = 0;       ///< calls of `run`, as last reported before
+  std::optional<double> recovery_s;  ///< until the ranks were ready again
+  bool in_place = false;             ///< the others, and not a new start of them
+};
+
 struct DrillFacts {
   std::vector<std::string> command;
   NoticeWay way = NoticeWay::command;
@@ -185,6 +194,8 @@ struct DrillFacts {
   std::optional<EndFacts> to_end;           ///< as `replay`
   bool watches_memory = false;              ///< as the user asked for
   std::optional<MemoryFacts> memory;        ///< as `replay`
+  bool kills_rank = false;                  ///< as the user asked for
+  std::optional<DeathFacts> death;          ///< as `replay`
   std::vector<std::filesystem::path> kept;  ///< directories with the drill's checkpoints, where they were to be kept
 };
 
@@ -207,6 +218,7 @@ struct DrillSettings {
   int replay_ranks = 0;                     ///< of the resumed run; 0: as many as the command says
   std::vector<std::string> replay_command;  ///< of the resumed run
   bool watch_memory = false;                ///< what steps change, and no variable covers
+  bool kill_rank = false;                   ///< in a run more, to see what becomes of the others
   std::optional<std::filesystem::path> run_directory_parent;
   /// Puts the output files of the resumed run aside, and compares them with those of the undisturbed run. Empty: the
   /// program is not run to its end.
@@ -240,5 +252,7 @@ std::vector<Finding> judge_replay(const ReplayFacts& facts);
 std::vector<Finding> judge_outputs(const EndFacts& facts);
 /// Whether the variables are all that the steps change.
 std::vector<Finding> judge_memory(const MemoryFacts& facts);
+/// What a death costs.
+std::vector<Finding> judge_death(const DeathFacts& facts);
 
 }  // namespace reprieve::supervisor

@@ -65,6 +65,10 @@ class Judge {
       take(facts_.memory ? std::optional(judge_memory(*facts_.memory)) : std::nullopt, "no_memory",
            "the memory was not looked at: that needs a restart with exactly the state that was saved");
     }
+    if (facts_.kills_rank) {
+      take(facts_.death ? std::optional(judge_death(*facts_.death)) : std::nullopt, "no_death",
+           "no rank was killed: that needs a restart with exactly the state that was saved");
+    }
     return std::move(findings_);
   }
 
@@ -702,6 +706,25 @@ std::vector<Finding> judge_memory(const MemoryFacts& facts) {
                         ""});
   }
   return findings;
+}
+
+std::vector<Finding> judge_death(const DeathFacts& facts) {
+  if (!facts.rank) {
+    return {{Grade::unknown, "no_death", "no rank was killed: no two ranks worked on this host: " + end_of(facts.start),
+             "drill a command that starts two ranks or more on this host"}};
+  }
+  const std::string killed = fmt::format("rank {} was killed at step {}: ", *facts.rank, facts.last_step);
+  if (!facts.recovery_s) {
+    return {
+        {Grade::warning, "job_ends_at_death", killed + "the job ended: " + end_of(facts.start),
+         "start it by `reprieve run`, which starts it again; with run_resilient the other ranks continue in place"}};
+  }
+  return {{Grade::good, facts.in_place ? "recovered_in_place" : "started_again",
+           fmt::format("{}{} {}, {} later, at step {}", killed,
+                       facts.in_place ? "the others continued in place, on" : "the job was started again, on",
+                       core::count_text(facts.start.world_size, "rank"), seconds_text(*facts.recovery_s),
+                       facts.start.begins_at.value_or(0)),
+           ""}};
 }
 
 }  // namespace reprieve::supervisor
