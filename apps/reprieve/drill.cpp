@@ -144,8 +144,7 @@ Json death_json(const supervisor::DeathFacts& death) {
   return {{"start", start_json(death.start)},
           {"rank", or_null(death.rank)},
           {"last_step", death.last_step},
-          {"recovery_s", or_null(death.recovery_s)},
-          {"in_place", death.in_place}};
+          {"recovery_s", or_null(death.recovery_s)}};
 }
 
 Json to_json(const DrillReport& report) {
@@ -295,7 +294,7 @@ or by a command that knows the format and a tolerance: --compare-with "h5diff --
 --memory looks for what was forgotten: it lists the heap blocks (from 1 KiB) and global variables of rank 0 that steps change
 and in which no registered variable lies, and the variables that no step changes. It needs no other build of the program.
 
---kill-rank kills a rank of a run that resumes: do the others continue in place, is the job started again, or does it end?
+--kill-rank kills a rank of a run that resumes: do the others continue in place (run_resilient), or does the job end?
 
 With --ranks M the resumed run has M ranks: differences up to 1e-9 of the largest value that differs (double; float: 1e-4)
 are rounding, and no problem. On the same number of ranks every bit must be equal.

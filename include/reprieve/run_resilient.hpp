@@ -42,9 +42,9 @@ struct ResilientOptions {
 /// runs in which a rank had died. Its mpirun ends the job when a node is lost with the daemon there. Under any other
 /// MPI `body` is called once, and the death of a rank ends the job, as ever.
 ///
-/// A rank that a signal has stopped counts as dead after the others have waited `peer_timeout` for it at a step boundary
-/// or in a save; wherever they wait, 10 s after it stopped, with `mpirun --mca mpi_ft_detector 1`. A rank of its host
-/// ends it.
+/// A rank that a signal has stopped counts as dead after the others have waited `peer_timeout` for it at a step
+/// boundary or in a save; wherever they wait, 10 s after it stopped, with `mpirun --mca mpi_ft_detector 1`. A rank of
+/// its host ends it.
 ///
 /// Rules for @p body:
 /// - It communicates by the communicator that it gets, or by others made of it. Of these, it must not wait in one while

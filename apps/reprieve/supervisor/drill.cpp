@@ -637,9 +637,8 @@ class Drill {
         death.start.ready = false;
         const auto begin = Clock::now();
         ::kill(ranks.rbegin()->second, SIGKILL);
-        if (pump_until([&] { return death.start.ready; })) {
+        if (pump_until([&] { return death.start.ready; }) && lives(ranks.begin()->second)) {
           death.recovery_s = Seconds(Clock::now() - begin).count();
-          death.in_place = lives(ranks.begin()->second);
         }
       }
     }

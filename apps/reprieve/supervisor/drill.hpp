@@ -173,8 +173,7 @@ struct DeathFacts {
   ObservedStart start;               ///< as it is after the recovery
   std::optional<int> rank;           ///< that was killed; nothing if the run had not two ranks on this host
   std::uint64_t last_step = 0;       ///< calls of `run`, as last reported before
-  std::optional<double> recovery_s;  ///< until the ranks were ready again
-  bool in_place = false;             ///< the others, and not a new start of them
+  std::optional<double> recovery_s;  ///< until the others were ready again, in place
 };
 
 struct DrillFacts {
@@ -183,18 +182,18 @@ struct DrillFacts {
   std::string signal;  ///< "SIGUSR1"
   double grace_s = 0;
   double ready_timeout_s = 0;
-  bool interrupted = false;  ///< by the user
+  bool interrupted = false;       ///< by the user
+  bool compares_outputs = false;  ///< as the user asked for; so the next two
+  bool watches_memory = false;
+  bool kills_rank = false;
   ObservedStart first;
   std::optional<ObservedNotice> notice;  ///< nothing if the first start did not come so far
   std::optional<ObservedStart> second;   ///< nothing if there was nothing to restart from
   std::optional<StateComparison> state;
   std::uint64_t replay_steps = 0;           ///< that the user asked for
   std::optional<ReplayFacts> replay;        ///< nothing unless the restart resumed with the state that was saved
-  bool compares_outputs = false;            ///< as the user asked for
   std::optional<EndFacts> to_end;           ///< as `replay`
-  bool watches_memory = false;              ///< as the user asked for
   std::optional<MemoryFacts> memory;        ///< as `replay`
-  bool kills_rank = false;                  ///< as the user asked for
   std::optional<DeathFacts> death;          ///< as `replay`
   std::vector<std::filesystem::path> kept;  ///< directories with the drill's checkpoints, where they were to be kept
 };

@@ -715,13 +715,11 @@ std::vector<Finding> judge_death(const DeathFacts& facts) {
   }
   const std::string killed = fmt::format("rank {} was killed at step {}: ", *facts.rank, facts.last_step);
   if (!facts.recovery_s) {
-    return {
-        {Grade::warning, "job_ends_at_death", killed + "the job ended: " + end_of(facts.start),
-         "start it by `reprieve run`, which starts it again; with run_resilient the other ranks continue in place"}};
+    return {{Grade::warning, "job_ends_at_death", killed + "the job ended: " + end_of(facts.start),
+             "with run_resilient the other ranks continue in place; `reprieve run --restarts` starts the job again"}};
   }
-  return {{Grade::good, facts.in_place ? "recovered_in_place" : "started_again",
-           fmt::format("{}{} {}, {} later, at step {}", killed,
-                       facts.in_place ? "the others continued in place, on" : "the job was started again, on",
+  return {{Grade::good, "recovered_in_place",
+           fmt::format("{}{} continued in place, {} later, at step {}", killed,
                        core::count_text(facts.start.world_size, "rank"), seconds_text(*facts.recovery_s),
                        facts.start.begins_at.value_or(0)),
            ""}};
