@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 class LocalCopies : public LocalRun {
  protected:
   /// A checkpoint makes all copies void, and the next one comes so late that a test has time for a crash before.
-  static constexpr int kSaveEvery = 300;
+  static constexpr int kSaveEvery = 100;
 
   /// One bit of a file is another.
   static void flip(const fs::path& path, std::uintmax_t at) {
@@ -447,7 +447,7 @@ class LocalLives : public LocalCopiesOnHosts {
     has_partners_ = draw(0, 1) == 1;
     is_on_one_host_ = which == 4;
     const auto job =
-        start_on(kHosts[which], which == 3 ? 3 : 2, {.save_every_steps = draw(40, 400), .step_delay_ms = 2});
+        start_on(kHosts[which], which == 3 ? 3 : 2, {.save_every_steps = draw(20, 170), .step_delay_ms = 5});
     std::this_thread::sleep_for(std::chrono::milliseconds(draw(600, 2500)));
     job->send_to_ranks(draw(0, 9) == 0 ? SIGTERM : SIGKILL);
     EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
@@ -583,6 +583,8 @@ TEST_F(LocalLives, EndAsUndisturbedOnesAndRestoreNothingThatWasUndone) {
       fs::remove_all(checkpoints_);
       passed_over_.clear();
       starts_in_backup_ = 0;
+      before = {};  // of a directory that is gone: the next life may be killed before it reports what it found
+      harm = Harm::none;
       continue;
     }
     before = expected();

@@ -17,7 +17,7 @@
 
 namespace reprieve::test {
 
-constexpr int kLocalSteps = 1200;
+constexpr int kLocalSteps = 500;
 
 /// How often a run saves, and how long its steps are.
 struct Pace {
