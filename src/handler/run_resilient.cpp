@@ -220,9 +220,8 @@ class Survivors {
     const bool waited = dynamic_cast<const UnresponsiveError*>(&error) != nullptr ||
                         (options_.errors_return && cluster::has_lost_ranks(ranks));
     bool is_lost = !cluster::lost_ranks(all_).empty() || (waited && loss_is_known_soon(ranks));
-    if (ranks != MPI_COMM_NULL) {
-      cluster::revoke(ranks);  // the others leave too, and look at the ranks of their hosts
-    }
+    // The others leave too, and look at the ranks of their hosts. Without a communicator they wait for it in `all_`.
+    cluster::revoke(ranks != MPI_COMM_NULL ? ranks : all_);
     if ((waited || is_lost) && cluster::survives_lost_ranks()) {
       end_stopped_neighbours();
       is_lost = is_lost || loss_is_known_soon(MPI_COMM_NULL);
