@@ -86,8 +86,10 @@ class ResilientTest : public ::testing::Test {
         static_cast<void>(run.send_to_rank(rank, SIGKILL));  // it may be dead
       }
     }
-    if (run.wait(kLimit) == 42) {  // Open MPI hung, since one more rank died while it made a communicator
-      EXPECT_THAT(run.err(), HasSubstr("MPI made no communicator"));
+    const auto code = run.wait(kLimit);
+    ASSERT_TRUE(code) << run.out() << run.err();
+    // Open MPI hung, since one more rank died while it made a communicator; or all ranks died, and mpirun returned 0.
+    if (code == 42 || run.out().find("digest") == std::string::npos) {
       expect_end(*start(2, 150, {}), 150);
     } else {
       expect_end(run, 150);
