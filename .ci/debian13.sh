@@ -16,7 +16,7 @@ fi
 
 # The name tells which packages are in it: another list of packages makes another Debian in its place.
 cache=/var/cache/reprieve
-# Somebody may have mounted a tree into an old one by hand. It is not mounted for this process: the removal would empty it.
+# A tree that was mounted into an old one by hand is unmounted for this process: the removal would empty the tree.
 { findmnt -rno TARGET | grep "^$cache/" || true; } | sort -r | xargs -r umount --lazy
 debian=$cache/debian13-$(sha256sum apps/install-packages.sh | cut -c 1-12)
 if [ ! -e "$debian" ]; then

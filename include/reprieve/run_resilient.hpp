@@ -38,9 +38,10 @@ struct ResilientOptions {
 ///
 /// So the steps since the newest checkpoint, or since the newest node-local copy whose parts are all there, are
 /// computed again; nothing else is lost. It needs an MPI that outlives the death of a rank: Open MPI 5, started by
-/// `mpirun --with-ft ulfm --mca async_mpi_finalize 1`. Without the second option its MPI_Finalize hung in one of ten
-/// runs in which a rank had died. Its mpirun ends the job when a node is lost with the daemon there. Under any other
-/// MPI `body` is called once, and the death of a rank ends the job, as ever.
+/// `mpirun --with-ft ulfm --mca async_mpi_finalize 1 --mca coll ^han`. Without the second option its MPI_Finalize hung
+/// in one of ten runs in which a rank had died. Without the third one a collective call crashed in one of ten runs on
+/// two hosts in which several had died, and mpirun returned 0. Its mpirun ends the job when a node is lost with the
+/// daemon there. Under any other MPI `body` is called once, and the death of a rank ends the job, as ever.
 ///
 /// A rank that a signal has stopped counts as dead after the others have waited `peer_timeout` for it at a step
 /// boundary or in a save; wherever they wait, 10 s after it stopped, with `mpirun --mca mpi_ft_detector 1`. A rank of

@@ -40,8 +40,8 @@ void shrink(MPI_Comm& comm);
 
 /// The life of this process in run_resilient. Thread: the one that may call MPI.
 struct Life {
-  /// Set if ranks have died: variables of the program may hold values of lost steps. Ends the job on all ranks that
-  /// work, to be started again. Collective.
+  /// Set if ranks have died: variables of the program may hold values of lost steps. Ends this process, so that the
+  /// job is started again. Every rank that works must call it.
   std::function<void(const char* why)> leave;
   bool is_saved_for_notice = false;  ///< a handler has saved for a notice, and the program leaves
 };

@@ -147,6 +147,9 @@ class Survivors {
       if (std::getenv("OMPI_MCA_async_mpi_finalize") == nullptr) {
         core::log::warning("MPI_Finalize may hang now: start mpirun with --mca async_mpi_finalize 1");
       }
+      if (std::getenv("OMPI_MCA_coll") == nullptr) {
+        core::log::warning("Open MPI may crash now if there are several hosts: start mpirun with --mca coll ^han");
+      }
     }
     if (size() < options_.min_ranks) {
       leave(fmt::format("{} ranks are left, of {} that are needed", size(), options_.min_ranks).c_str());

@@ -629,23 +629,22 @@ class Drill {
     DeathFacts& death = facts_.death.emplace();
     say("a resumed run, in which a rank is killed");
     start(death.start, {.subdirectory = scratch_name_}, settings_.command);
-    if (pump_until([&] { return death.start.ready && last_step_ > death.start.begins_at; })) {
-      const auto ranks = rank_processes(processes_of_run(record_));
-      if (ranks.size() > 1) {
-        death.rank = ranks.rbegin()->first;
-        death.last_step = *last_step_;
-        death.start.ready = false;
-        const auto begin = Clock::now();
-        ::kill(ranks.rbegin()->second, SIGKILL);
-        if (pump_until([&] { return death.start.ready; }) && lives(ranks.begin()->second)) {
-          death.recovery_s = Seconds(Clock::now() - begin).count();
-        }
+    const bool works = pump_until([&] { return death.start.ready && last_step_ > death.start.begins_at; });
+    const auto ranks = rank_processes(processes_of_run(record_));
+    if (works && ranks.size() > 1) {
+      death.rank = ranks.rbegin()->first;
+      death.last_step = *last_step_;
+      death.start.ready = false;
+      const auto begin = Clock::now();
+      ::kill(ranks.rbegin()->second, SIGKILL);
+      if (pump_until([&] { return death.start.ready; }) && lives(ranks.begin()->second)) {
+        death.recovery_s = Seconds(Clock::now() - begin).count();
       }
     }
     end_start();
   }
 
-  /// False if the run ends before, or in time.
+  /// False if the run ends before, or takes too long.
   bool pump_until(const std::function<bool()>& reached) {
     const auto limit = Clock::now() + settings_.timeout;
     while (!reached() && !ended() && Clock::now() < limit) {

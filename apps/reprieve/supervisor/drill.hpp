@@ -171,7 +171,7 @@ struct MemoryFacts {
 /// A resumed run in which a rank was killed.
 struct DeathFacts {
   ObservedStart start;               ///< as it is after the recovery
-  std::optional<int> rank;           ///< that was killed; nothing if the run had not two ranks on this host
+  std::optional<int> rank;           ///< that was killed; nothing without two ranks on this host
   std::uint64_t last_step = 0;       ///< calls of `run`, as last reported before
   std::optional<double> recovery_s;  ///< until the others were ready again, in place
 };
@@ -217,7 +217,7 @@ struct DrillSettings {
   int replay_ranks = 0;                     ///< of the resumed run; 0: as many as the command says
   std::vector<std::string> replay_command;  ///< of the resumed run
   bool watch_memory = false;                ///< what steps change, and no variable covers
-  bool kill_rank = false;                   ///< in a run more, to see what becomes of the others
+  bool kill_rank = false;                   ///< in one more run, to see what the others do
   std::optional<std::filesystem::path> run_directory_parent;
   /// Puts the output files of the resumed run aside, and compares them with those of the undisturbed run. Empty: the
   /// program is not run to its end.

@@ -715,8 +715,9 @@ std::vector<Finding> judge_death(const DeathFacts& facts) {
   }
   const std::string killed = fmt::format("rank {} was killed at step {}: ", *facts.rank, facts.last_step);
   if (!facts.recovery_s) {
-    return {{Grade::warning, "job_ends_at_death", killed + "the job ended: " + end_of(facts.start),
-             "with run_resilient the other ranks continue in place; `reprieve run --restarts` starts the job again"}};
+    return {{Grade::warning, "job_ends_at_death", killed + "the others did not continue: " + end_of(facts.start),
+             "with run_resilient and `mpirun --with-ft ulfm` they continue in place; `reprieve run --restarts` starts "
+             "the job again"}};
   }
   return {{Grade::good, "recovered_in_place",
            fmt::format("{}{} continued in place, {} later, at step {}", killed,
