@@ -54,7 +54,8 @@ class VirtualHosts {
             "h0"};
   }
 
-  /// A program that mpirun calls like ssh. With @p memory, each host sees `<memory>/<host>`, which is made, at the place
+  /// A program that mpirun calls like ssh. With @p memory, each host sees `<memory>/<host>`, which is made, at the
+  /// place
   /// @p seen_as.
   void write_agent(const std::filesystem::path& file, const std::filesystem::path& memory = {},
                    const std::filesystem::path& seen_as = {}) const {
