@@ -53,6 +53,20 @@ TEST_F(ToolRequests, ARunSavesWhenItIsAskedAndContinues) {
   EXPECT_THAT(tool({"log", directory, "--last", "1"}).out, Not(HasSubstr("start 1 on")));
 }
 
+TEST_F(ToolRequests, ALogIsFollowedUntilItIsInterrupted) {
+  const auto run = start();
+  Process log({{program("reprieve"), "log", directory, "--follow", "--last", "1"}});
+  ASSERT_TRUE(wait_until([&] { return !log.out().empty(); }, kHang)) << log.err();
+  EXPECT_THAT(log.out(), Not(HasSubstr("saved ckpt-")));
+  EXPECT_EQ(tool({"save", directory, "--wait"}).code, 0);
+  EXPECT_TRUE(wait_until([&] { return log.out().find("saved ckpt-") != std::string::npos; }, kHang)) << log.out();
+  EXPECT_TRUE(log.running());
+  log.send(SIGINT);
+  EXPECT_TRUE(log.wait(kHang));
+  run->send_to_ranks(SIGTERM);
+  EXPECT_EQ(run->wait(kHang), 42);
+}
+
 TEST_F(ToolRequests, WithoutARunThereIsNothingToAsk) {
   fs::create_directory(directory);
   expect_trouble({"stop", directory}, "no run uses " + directory + " now, so there is none to stop", 3);
