@@ -13,10 +13,12 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "support/metadata_server.hpp"
 #include "support/process.hpp"
 #include "support/run_directory.hpp"
 #include "support/virtual_hosts.hpp"
@@ -119,6 +121,17 @@ TEST_F(RunNotice, ByADeadline) {
   const auto run = start({.steps = kEndless, .options = {"--time-left", "3s", "--lead", "1s"}});
   expect_saved(*run);
   EXPECT_THAT(run->events("request").front()["why"].get<std::string>(), HasSubstr("deadline"));
+}
+
+/// A new start would be on the same machine.
+TEST_F(RunNotice, ByTheCloudThatTakesTheMachine) {
+  MetadataServerDouble cloud;
+  const auto run =
+      start_and_wait({.steps = kEndless, .options = {"--restarts", "3"}, .environment = cloud.environment("gce")});
+  cloud.set_maintenance_event("TERMINATE_ON_HOST_MAINTENANCE");
+  expect_end(*run, 143);
+  EXPECT_EQ(run->events("start").size(), 1U) << run->all_output();
+  EXPECT_THAT(run->events("request").front()["why"].get<std::string>(), HasSubstr("is about to end"));
 }
 
 TEST_F(RunNotice, ByTheSignalThatTheProgramWatches) {
@@ -338,7 +351,7 @@ TEST_F(RunRestart, AHostIsAskedAgainWhenTheLauncherFailed) {
   const TemporaryDirectory tools;
   std::ofstream(tools / "mpirun") << "#!/bin/sh\n"
                                      "asked=${0%/*}/asked\n"
-                                     "if [ \"${*%true}\" != \"$*\" ] && [ ! -e \"$asked\" ]; then\n"
+                                     "if [ \"${*%uname -n}\" != \"$*\" ] && [ ! -e \"$asked\" ]; then\n"
                                      "  touch \"$asked\"; echo cannot make a directory; exit 213\n"
                                      "fi\n"
                                      "PATH=${PATH#*:}; exec mpirun \"$@\"\n";
@@ -700,7 +713,8 @@ class RunOnNodes : public RunTest {
     return std::make_unique<SupervisedMpirun>(
         MpiCommand{.ranks = kRanks,
                    .arguments = program_arguments(simulation),
-                   .mpirun_options = {"--mca", "plm_rsh_agent", agent().string(), "--host", hosts},
+                   .mpirun_options =
+                       joined({"--mca", "plm_rsh_agent", agent().string(), "--host", hosts}, simulation.mpirun_options),
                    .launch_prefix = joined(hosts_.on_h0(), supervisor(simulation)),
                    .directory = directory_.path()});
   }
@@ -753,12 +767,32 @@ TEST_F(RunOnNodes, ASpareTakesThePlaceOfADeadHost) {
   EXPECT_THAT(run->out(), HasSubstr(end_of(400)));
 }
 
+/// Its metadata server says so on that machine alone.
+TEST_F(RunOnNodes, AMachineThatTheCloudTakesIsLeftOut) {
+  std::optional<MetadataServerDouble> cloud;
+  ASSERT_TRUE(hosts_.inside(2, [&] { cloud.emplace(); }));
+  std::vector<std::string> exported;
+  for (const auto& [name, value] : cloud->environment("aws")) {
+    exported.insert(exported.end(), {"-x", name + "=" + value.value()});
+  }
+  const auto run =
+      start_on_nodes({.steps = 400, .options = {"--restarts", "3", "--min-ranks", "1"}, .mpirun_options = exported});
+  ASSERT_TRUE(run->wait_for_event("ready")) << run->all_output();
+  cloud->set_instance_action(R"({"action": "terminate", "time": ")" + iso_time_in(3s) + "\"}");
+  expect_end(*run, 0);
+  EXPECT_EQ(run->events("host_left_out").at(0).at("host"), "h2") << run->all_output();
+  EXPECT_EQ(run->events("host_left_out").at(0).at("message"), "its machine is about to end");
+  EXPECT_EQ(run->events("hosts").back().at("hosts"), "h1:1");
+  EXPECT_EQ(run->events("start").size(), 2U);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(400)));
+}
+
 TEST_F(RunOnNodes, WithTooFewHostsNothingIsStarted) {
   ASSERT_TRUE(hosts_.set_cable(2, "down"));
   const auto run = start_on_nodes({.options = {"--min-ranks", "2", "--host-timeout", "4s"}});
   expect_end(*run, 1);
   EXPECT_TRUE(run->events("start").empty());
-  EXPECT_THAT(run->events("give_up").at(0).at("text").get<std::string>(), HasSubstr("too few hosts answer"));
+  EXPECT_THAT(run->events("give_up").at(0).at("text").get<std::string>(), HasSubstr("too few hosts are left"));
 }
 
 TEST_F(RunOnNodes, ANoticeWhileHostsAreAskedIsKept) {

@@ -4,11 +4,14 @@
 /// @file
 /// Several hosts on one machine: network namespaces with host names of their own, on a virtual switch. Needs root.
 
+#include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -70,6 +73,20 @@ class VirtualHosts {
                         << R"("$h" unshare --uts --mount sh -c 'hostname "$0" && )" << mount
                         << R"(exec sh -c "$1"' "$h" "$*")" << '\n';
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+
+  /// Sockets that @p make opens are on that host, whichever thread uses them. @return whether it was called
+  [[nodiscard]] bool inside(int host, const std::function<void()>& make) const {
+    const int here = ::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    const int there = ::open(("/run/netns/" + prefix_ + "h" + std::to_string(host)).c_str(), O_RDONLY | O_CLOEXEC);
+    const bool is_there = here >= 0 && there >= 0 && ::setns(there, CLONE_NEWNET) == 0;
+    if (is_there) {
+      make();
+    }
+    const bool is_back = !is_there || ::setns(here, CLONE_NEWNET) == 0;
+    ::close(here);
+    ::close(there);
+    return is_there && is_back;
   }
 
   [[nodiscard]] bool set_cable(int host, const std::string& state) const {

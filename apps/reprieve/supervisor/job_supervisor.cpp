@@ -7,12 +7,10 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -71,34 +69,10 @@ constexpr int kInterrupted = 130;
 
 constexpr std::chrono::seconds kStatusInterval{1};
 
-constexpr const char* kQuestion = "true";
+/// Hosts may be listed by other names than their own.
+const std::vector<std::string> kQuestion{"uname", "-n"};
 constexpr int kAttempts = 2;
 constexpr std::chrono::seconds kNodeNamesTimeout{30};
-
-std::vector<HostSlots> read_host_file(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    throw UsageError("cannot read the file of hosts " + path);
-  }
-  return parse_host_file({std::istreambuf_iterator<char>(file), {}});
-}
-
-/// That a batch system has made for the job.
-std::optional<std::string> host_file_of_job() {
-  const auto of_pbs = core::environment_variable("PBS_NODEFILE");
-  return of_pbs ? of_pbs : core::environment_variable("LSB_DJOB_HOSTFILE");
-}
-
-int slots_of(const std::vector<HostSlots>& hosts, int spares) {
-  int slots = 0;
-  for (std::size_t place = 0; place + static_cast<std::size_t>(spares) < hosts.size(); ++place) {
-    if (hosts[place].slots == 0) {
-      return 0;
-    }
-    slots += hosts[place].slots;
-  }
-  return slots;
-}
 
 std::string join(const std::vector<HostSlots>& hosts) {
   std::vector<std::string> names;
@@ -422,12 +396,24 @@ class JobSupervisor {
       if (after_commit_) {
         after_commit_->take(logged.event, run_->progress().chiefs().at(record));
       }
-      if (const auto* notice = std::get_if<events::Notice>(&logged.event); notice && notice->source == "deadline") {
-        request("the ranks say that the job is about to end");  // another start would meet the same end
+      if (const auto* notice = std::get_if<events::Notice>(&logged.event)) {
+        on_notice(*notice);
       }
       if (const auto event = describe(logged)) {
         settings_.on_event(*event);
       }
+    }
+  }
+
+  /// That the ranks had without this process. A cloud takes one machine: the others can continue.
+  void on_notice(const events::Notice& notice) {
+    const bool is_of_machine = notice.source.starts_with("metadata server of ");
+    if (notice.source == "deadline") {
+      request("the ranks say that the job is about to end");  // another start would meet the same end
+    } else if (is_of_machine && settings_.hosts && notice.host != core::host_name()) {
+      ending_machines_.insert(notice.host);
+    } else if (is_of_machine) {
+      request(fmt::format("the machine of {} is about to end", notice.host));
     }
   }
 
@@ -837,14 +823,22 @@ class JobSupervisor {
   std::set<std::string> find_dead_hosts() {
     say("hosts_asked", fmt::format("asking each host whether it answers: {}", need_.hosts.size()));
     const auto asked =
-        run_on(need_.hosts, settings_.hosts->patience, {kQuestion}, kAttempts, [&] { return plan_.requested(); });
+        run_on(need_.hosts, settings_.hosts->patience, kQuestion, kAttempts, [&] { return plan_.requested(); });
     std::set<std::string> dead;
     if (asked->dead().size() == need_.hosts.size()) {
       say("warning", fmt::format("no host answers {}, so none is left out: {}", settings_.command.front(),
                                  asked->dead().begin()->second));
       return dead;
     }
-    for (const auto& [host, why] : asked->dead()) {
+    std::map<std::string, std::string> left_out = asked->dead();
+    std::erase_if(ending_machines_, [&](const std::string& machine) {
+      const auto host = asked->host_that_says(machine);
+      if (host) {
+        left_out.emplace(*host, "its machine is about to end");
+      }
+      return !host;  // it is gone: what answers later is another machine
+    });
+    for (const auto& [host, why] : left_out) {
       say("host_left_out", fmt::format("the host {} is left out: {}", host, why), {{"host", host}, {"message", why}});
       dead.insert(host);
     }
@@ -861,7 +855,7 @@ class JobSupervisor {
       return false;
     }
     if (!choice) {
-      say("give_up", fmt::format("too few hosts answer: {} ranks have no room there (--min-ranks)", need_.min_ranks));
+      say("give_up", fmt::format("too few hosts are left: {} ranks have no room there (--min-ranks)", need_.min_ranks));
       return false;
     }
     command_line_ = with_hosts(settings_.command, choice->hosts);
@@ -937,7 +931,7 @@ class JobSupervisor {
   void drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts) {
     const auto patience = settings_.hosts ? settings_.hosts->patience : kHostAnswerTimeout;
     std::vector<HostSlots> living = hosts;
-    const auto asked = run_on(hosts, patience, {kQuestion}, kAttempts, draining_is_stopped_);
+    const auto asked = run_on(hosts, patience, kQuestion, kAttempts, draining_is_stopped_);
     std::erase_if(living, [&](const HostSlots& host) { return asked->dead().contains(host.name); });
     if (living.empty() || draining_is_stopped_()) {
       say("warning", "node-local copies are left where they are: no host answers");
@@ -964,7 +958,8 @@ class JobSupervisor {
   std::unique_ptr<SlurmClient> slurm_;
   std::vector<std::string> command_line_;  ///< of the next start
   HostNeed need_;
-  std::unique_ptr<Command> command_;  ///< one of scontrol, while it runs
+  std::set<std::string> ending_machines_;  ///< that a cloud is about to take away, by their own names
+  std::unique_ptr<Command> command_;       ///< one of scontrol, while it runs
   std::optional<AfterCommit> after_commit_;
   std::unique_ptr<SupervisedRun> run_;
   NoticePlan plan_;

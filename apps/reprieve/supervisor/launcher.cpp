@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <fstream>
+#include <iterator>
 #include <regex>
 #include <sstream>
 #include <string_view>
@@ -13,6 +15,7 @@
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "core/values.hpp"
+#include "reprieve/error.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve::supervisor {
@@ -488,6 +491,30 @@ std::string to_text(const std::vector<HostSlots>& hosts) {
   return text;
 }
 
+std::vector<HostSlots> read_host_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    throw UsageError("cannot read the file of hosts " + path);
+  }
+  return parse_host_file({std::istreambuf_iterator<char>(file), {}});
+}
+
+std::optional<std::string> host_file_of_job() {
+  const auto of_pbs = core::environment_variable("PBS_NODEFILE");
+  return of_pbs ? of_pbs : core::environment_variable("LSB_DJOB_HOSTFILE");
+}
+
+int slots_of(const std::vector<HostSlots>& hosts, int spares) {
+  int slots = 0;
+  for (std::size_t place = 0; place + static_cast<std::size_t>(spares) < hosts.size(); ++place) {
+    if (hosts[place].slots == 0) {
+      return 0;
+    }
+    slots += hosts[place].slots;
+  }
+  return slots;
+}
+
 std::optional<HostChoice> choose_hosts(const HostNeed& need, const std::set<std::string>& dead) {
   const std::size_t used = need.hosts.size() - std::min(static_cast<std::size_t>(need.spares), need.hosts.size());
   const std::vector<HostSlots> usual(need.hosts.begin(), need.hosts.begin() + static_cast<std::ptrdiff_t>(used));
@@ -545,6 +572,15 @@ void HostProbe::advance() {
       running.command->kill_all();  // and its end is waited for
     }
   }
+}
+
+std::optional<std::string> HostProbe::host_that_says(const std::string& line) const {
+  for (const auto& [host, answer] : answers_) {
+    if (("\n" + answer + "\n").find("\n" + line + "\n") != std::string::npos) {
+      return host;
+    }
+  }
+  return std::nullopt;
 }
 
 void HostProbe::take_ended() {

@@ -4,7 +4,7 @@
 /// @file
 /// What a supervisor has to know about launchers: how to reach the ranks through them, how to keep the scheduler's
 /// signals away from their daemons, how their commands say ranks and hosts, and which hosts answer. Pure, but for
-/// HostProbe.
+/// the files of hosts and HostProbe.
 
 #include <sys/types.h>
 
@@ -110,6 +110,15 @@ struct HostSlots {
 /// many as lines if it has several.
 [[nodiscard]] std::vector<HostSlots> parse_host_file(const std::string& text);
 
+/// @throws UsageError if it cannot be read
+[[nodiscard]] std::vector<HostSlots> read_host_file(const std::string& path);
+
+/// That PBS or LSF has made for the job.
+[[nodiscard]] std::optional<std::string> host_file_of_job();
+
+/// Of all but the last @p spares hosts; 0 if one of them does not say how many it has.
+[[nodiscard]] int slots_of(const std::vector<HostSlots>& hosts, int spares);
+
 /// The nodes of a Slurm job, one a line, with the value of SLURM_TASKS_PER_NODE: "2(x3),1".
 [[nodiscard]] std::vector<HostSlots> slurm_hosts(const std::string& names, const std::string& tasks_per_node);
 
@@ -200,6 +209,8 @@ class HostProbe {
   [[nodiscard]] const std::map<std::string, std::string>& dead() const noexcept { return dead_; }
   /// What each host said, if it ended at all.
   [[nodiscard]] const std::map<std::string, std::string>& answers() const noexcept { return answers_; }
+  /// The host whose answer has this line.
+  [[nodiscard]] std::optional<std::string> host_that_says(const std::string& line) const;
 
  private:
   using Clock = std::chrono::steady_clock;
