@@ -792,7 +792,7 @@ TEST_F(RunOnNodes, WithTooFewHostsNothingIsStarted) {
   const auto run = start_on_nodes({.options = {"--min-ranks", "2", "--host-timeout", "4s"}});
   expect_end(*run, 1);
   EXPECT_TRUE(run->events("start").empty());
-  EXPECT_THAT(run->events("give_up").at(0).at("text").get<std::string>(), HasSubstr("too few hosts are left"));
+  EXPECT_THAT(run->events("give_up").at(0).at("text").get<std::string>(), HasSubstr("too few hosts answer"));
 }
 
 TEST_F(RunOnNodes, ANoticeWhileHostsAreAskedIsKept) {

@@ -855,7 +855,7 @@ class JobSupervisor {
       return false;
     }
     if (!choice) {
-      say("give_up", fmt::format("too few hosts are left: {} ranks have no room there (--min-ranks)", need_.min_ranks));
+      say("give_up", fmt::format("too few hosts answer: {} ranks have no room there (--min-ranks)", need_.min_ranks));
       return false;
     }
     command_line_ = with_hosts(settings_.command, choice->hosts);
