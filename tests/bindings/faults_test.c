@@ -5,7 +5,6 @@
 
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,33 +38,6 @@ static void open_job(Job* job) { CHECK_OK(test_open_manager(&job->parts)); }
 static void end_job(Job* job) {
   test_end(&job->parts);
   free(job->data);
-}
-
-/* The last rank may not write files as large as the checkpoint; as it is with a quota. */
-static void no_space(void) {
-  Job job = new_job();
-  struct rlimit before;
-  CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
-  void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN); /* the default ends the process */
-  open_job(&job);
-  CHECK_OK(reprieve_manager_save(job.parts.manager, 1));
-  fill(job.data, 2);
-  if (test_rank() == test_size() - 1) {
-    const struct rlimit small = {kElements, before.rlim_max};
-    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
-  }
-  CHECK_ERROR(REPRIEVE_ERROR_NO_SPACE, "ckpt-2", reprieve_manager_save(job.parts.manager, 2));
-  CHECK_SAME_MESSAGE();
-  CHECK(reprieve_last_error_origin_rank() == test_size() - 1);
-  CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
-  signal(SIGXFSZ, handler);
-  MPI_Barrier(MPI_COMM_WORLD);
-  reprieve_checkpoint_info info = {0};
-  int found = 0;
-  CHECK_OK(reprieve_manager_restore_latest(job.parts.manager, &found, &info));
-  CHECK(found == 1 && info.number == 1 && job.data[0] == 1 && job.data[kElements - 1] == kElements);
-  CHECK_OK(reprieve_manager_save(job.parts.manager, 3));
-  end_job(&job);
 }
 
 /* Where even root may make no directory. */
@@ -200,8 +172,7 @@ static void grace_that_is_far_too_short(void) {
   end_job(&job);
 }
 
-const Test fault_tests[] = {{"no_space", no_space},
-                            {"no_permission_to_open", no_permission_to_open},
+const Test fault_tests[] = {{"no_permission_to_open", no_permission_to_open},
                             {"mpi_that_fails", mpi_that_fails},
                             {"communicator_of_the_wrong_kind", communicator_of_the_wrong_kind},
                             {"peers_that_are_stuck", peers_that_are_stuck},

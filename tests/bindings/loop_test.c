@@ -226,31 +226,6 @@ static void the_last_step_fails(void) {
   finish(&run);
 }
 
-static void a_notice_in_the_last_step(void) {
-  Run run = new_run();
-  start(&run, test_path("c"));
-  CHECK_OK(reprieve_step_begin(run.handler));
-  CHECK_OK(reprieve_step_end(run.handler));
-  if (test_rank() == 0) {
-    raise(SIGUSR1);
-  }
-  CHECK_OK(reprieve_handler_finish(run.handler)); /* the program writes its results */
-  CHECK(reprieve_preempted(run.handler) == 1);
-  CHECK_OK(reprieve_handler_finish(run.handler));
-  CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_step_begin(run.handler));
-  /* The notice is still there for more steps: at the end of this loop, and in the one after it. */
-  int status = REPRIEVE_OK;
-  start_anew(&run, test_path("c"));
-  CHECK(reprieve_total_run_calls(run.handler) == 1);
-  CHECK(reprieve_next_step(run.handler, 1, &status) == 0);
-  CHECK_OK(status);
-  while (reprieve_next_step(run.handler, REPRIEVE_NO_LIMIT, &status)) {
-    step(&run, -1, 0);
-  }
-  CHECK_STATUS(REPRIEVE_PREEMPTED, status);
-  finish(&run);
-}
-
 /* ---- Callbacks of the configuration. ---- */
 
 static int exits = 0;
@@ -447,7 +422,6 @@ const Test loop_tests[] = {{"preempted_and_resumed", preempted_and_resumed},
                            {"a_rank_fails", a_rank_fails},
                            {"scopes", scopes},
                            {"the_last_step_fails", the_last_step_fails},
-                           {"a_notice_in_the_last_step", a_notice_in_the_last_step},
                            {"callbacks", callbacks},
                            {"loops_of_the_programs_own", loops_of_the_programs_own},
                            {"requested_and_periodic_checkpoints", requested_and_periodic_checkpoints},

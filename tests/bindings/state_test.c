@@ -399,54 +399,6 @@ static void all_kinds_and_another_number_of_ranks(void) {
   }
 }
 
-static void replicated_lists_and_custom_values(void) {
-  Own own = {{0, 0}, NULL, 0, "the same everywhere"};
-  void* data = NULL;
-  Parts parts = test_parts();
-  CHECK(list_memory(2, &data, &own.count, &own) == 0);
-  for (int i = 0; i < 6; ++i) {
-    own.list[i] = i;
-  }
-  CHECK_OK(reprieve_add_replicated_resizable(parts.state, "list", REPRIEVE_DOUBLE, 3, list_memory, &own));
-  CHECK_OK(reprieve_add_replicated_custom(parts.state, "note", save_note, load_note, &own));
-  CHECK_OK(test_open_manager(&parts));
-  CHECK_OK(reprieve_manager_save(parts.manager, 1));
-  CHECK(list_memory(0, &data, &own.count, &own) == 0);
-  own.note[0] = '\0';
-  CHECK_OK(reprieve_manager_restore_latest(parts.manager, NULL, NULL));
-  CHECK(own.count == 2 && own.list[5] == 5);
-  CHECK(strcmp(own.note, "the same everywhere") == 0);
-  test_end(&parts);
-  free(own.list);
-}
-
-/* ---- Nodes on the border of two ranks. ---- */
-
-enum { kOwnNodes = 5 }; /* the last one is the next rank's first */
-
-static void nodes_on_borders(void) {
-  const int64_t global[] = {(kOwnNodes - 1) * test_size() + 1};
-  const int64_t offset[] = {(kOwnNodes - 1) * test_rank()};
-  const int64_t extent[] = {kOwnNodes};
-  const double own = 1 + 1e-12 * test_rank();
-  double nodes[kOwnNodes] = {own, own, own, own, own};
-  Parts parts = test_parts();
-  int found = 0;
-  CHECK_OK(reprieve_add_distributed(parts.state, "nodes", REPRIEVE_DOUBLE, nodes, 1, global, offset, extent, NULL));
-  CHECK_OK(reprieve_allow_shared(parts.state, "nodes"));
-  CHECK_OK(test_open_manager(&parts));
-  CHECK_OK(reprieve_manager_save(parts.manager, 1));
-  memset(nodes, 0, sizeof nodes);
-  CHECK_OK(reprieve_manager_restore_latest(parts.manager, &found, NULL));
-  CHECK(found == 1);
-  for (int i = 0; i < kOwnNodes; ++i) {
-    CHECK(nodes[i] == own);
-  }
-  test_end(&parts);
-}
-
 const Test state_tests[] = {{"every_type", every_type},
                             {"all_kinds_and_another_number_of_ranks", all_kinds_and_another_number_of_ranks},
-                            {"replicated_lists_and_custom_values", replicated_lists_and_custom_values},
-                            {"nodes_on_borders", nodes_on_borders},
                             {NULL, NULL}};

@@ -29,7 +29,7 @@ list(JOIN HDF5_LIBRARIES " " hdf5_libraries)
 add_test(NAME consumer.matrix
   COMMAND ${CMAKE_CURRENT_LIST_DIR}/matrix/matrix.sh ${installed} ${consumer_folder}/matrix)
 set_tests_properties(consumer.matrix PROPERTIES
-  LABELS consumer TIMEOUT 1800 FIXTURES_REQUIRED consumer_installed PROCESSORS 2
+  LABELS consumer TIMEOUT 1800 FIXTURES_REQUIRED consumer_installed
   ENVIRONMENT "${consumer_environment};HDF5_CFLAGS=${hdf5_flags};HDF5_LIBS=${hdf5_libraries}")
 
 # What the libraries show, what they need, and how large they are.

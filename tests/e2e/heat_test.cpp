@@ -31,6 +31,9 @@ using Options = std::vector<std::string>;
 namespace fs = std::filesystem;
 
 constexpr int kSteps = 1200;
+/// Of runs that nothing disturbs, on many ranks for each core: a wrong layer of a neighbour's is seen in the first
+/// steps.
+constexpr int kStepsOfComparison = 200;
 /// Of a job that is to be stopped: left alone, it would last 6 s and more.
 constexpr int kStepDelayMs = 5;
 
@@ -46,7 +49,7 @@ class HeatTest : public ::testing::Test {
   [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, const Options& options) const {
     fs::remove(summary_);
     Options words{program("reprieve-heat"), "--checkpoint-dir", checkpoints_, "--summary", summary_};
-    words = joined(words, words_of("--steps " + std::to_string(kSteps) + " --boundary " + boundary_));
+    words = joined(words, words_of("--steps " + std::to_string(steps_) + " --boundary " + boundary_));
     for (const auto& [name, value] : {std::pair("--grid", "19,17,23"), std::pair("--modes", "2,1,1")}) {
       if (std::find(options.begin(), options.end(), name) == options.end()) {
         words.insert(words.end(), {name, value});
@@ -79,11 +82,13 @@ class HeatTest : public ::testing::Test {
   std::string checkpoints_ = directory_ / "checkpoints";
   std::string summary_ = directory_ / "summary.json";
   std::string boundary_ = "dirichlet";
+  int steps_ = kSteps;
 };
 
 const std::vector<int> kRanks{1, 2, 3, 4, 6, 8};
 
 TEST_F(HeatTest, EveryNumberOfRanksComesToTheSameBits) {
+  steps_ = kStepsOfComparison;
   for (const std::string boundary : {"dirichlet", "periodic"}) {
     boundary_ = boundary;
     Json digest;
@@ -91,7 +96,7 @@ TEST_F(HeatTest, EveryNumberOfRanksComesToTheSameBits) {
       start_anew();
       const Result result = run(ranks);
       ASSERT_EQ(result.code, 0) << result.text;
-      EXPECT_EQ(result.summary["step"], kSteps);
+      EXPECT_EQ(result.summary["step"], steps_);
       EXPECT_NEAR(result.summary["error"].get<double>(), result.summary["expected_error"].get<double>(), 1e-13);
       digest = digest.is_null() ? result.summary["digest"] : digest;
       EXPECT_EQ(result.summary["digest"], digest) << boundary << ", " << ranks << " ranks";
@@ -100,6 +105,7 @@ TEST_F(HeatTest, EveryNumberOfRanksComesToTheSameBits) {
 }
 
 TEST_F(HeatTest, AnotherSplitByHandComesToTheSameBits) {
+  steps_ = kStepsOfComparison;
   const Json digest = run(1).summary["digest"];
   for (const std::string split : {"4,1,1", "1,4,1", "1,1,4", "0,2,1"}) {
     start_anew();
@@ -112,6 +118,7 @@ TEST_F(HeatTest, AnotherSplitByHandComesToTheSameBits) {
 // With one point or two in a dimension a rank's first layer is its last one too, and both neighbours may be the same
 // rank.
 TEST_F(HeatTest, ThinBoxesComeToTheSameBits) {
+  steps_ = kStepsOfComparison;
   for (const std::string boundary : {"dirichlet", "periodic"}) {
     boundary_ = boundary;
     Json digest;

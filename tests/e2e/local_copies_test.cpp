@@ -425,7 +425,7 @@ TEST_F(LocalCopiesOnHosts, TheSupervisorContinuesWithoutADeadHost) {
 /// Lives that end at random moments, on changing hosts and numbers of ranks, with random harm between them. A mixture
 /// of two states would give another end.
 ///
-/// LOCAL_LIVES: how many (8 unless it is set); LOCAL_LIVES_SEED: the same harm again.
+/// LOCAL_LIVES: how many (4 unless it is set); LOCAL_LIVES_SEED: the same harm again.
 class LocalLives : public LocalCopiesOnHosts {
  protected:
   using Copy = std::tuple<int, int, int>;  ///< run, save, step
@@ -563,7 +563,7 @@ TEST_F(LocalLives, EndAsUndisturbedOnesAndRestoreNothingThatWasUndone) {
   const Json digest = undisturbed();
   std::map<Harm, int> done;
   int ends = 0;
-  const int lives = count_from("LOCAL_LIVES", 8);
+  const int lives = count_from("LOCAL_LIVES", 4);
   Harm harm = Harm::none;
   Expected before;
   for (int life = 0; life < lives && !HasFailure(); ++life) {

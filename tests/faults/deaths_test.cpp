@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -67,7 +68,7 @@ class RandomKills : public testing::TestWithParam<int> {
 };
 
 TEST_P(RandomKills, NothingIsLost) {
-  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 40 : 20);
+  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 20 : 10);
   Lives lives(GetParam(), "/var/tmp");
   const std::vector<std::string> modes{"recycle", "files", "background", "local", "far"};
   // On a slow machine lives may end before they have saved: then there are more of them, each longer.
@@ -85,7 +86,7 @@ TEST_P(RandomKills, NothingIsLost) {
 /// Of node-local copies no more is lost than what came after the newest that is complete, and that is one interval.
 /// Each value of the state depends on all steps before: a mixture of two copies would end otherwise.
 TEST_P(RandomKills, TheNewestCompleteLocalCopyComesBack) {
-  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 90 : 30);
+  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 30 : 10);
   Lives lives(GetParam(), "/var/tmp");
   std::uint64_t there = 0;
   // On a slow machine lives may end before they have taken a copy: then there are more of them, each longer.
@@ -308,7 +309,11 @@ class Failpoints : public testing::TestWithParam<std::string> {
 
 TEST_P(Failpoints, NothingIsLost) {
   const std::string& victim = GetParam();
-  for (const Place& place : kPlaces) {
+  // After the death of mpirun chance decides where its ranks die: every third place does, unless REPRIEVE_EVERY_PLACE
+  // is set.
+  const std::size_t stride = victim == "mpirun" && std::getenv("REPRIEVE_EVERY_PLACE") == nullptr ? 3 : 1;
+  for (std::size_t at = 0; at < kPlaces.size(); at += stride) {
+    const Place& place = kPlaces[at];
     // Where rank 0 alone comes, the death of all is his.
     if (place.who == Who::chief && (victim == "1" || victim == "all")) {
       continue;

@@ -642,7 +642,7 @@ class PowerCut : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(PowerCut, OfAFileSystemLosesNothing) {
-  const int cuts = count_from("REPRIEVE_POWER_CUTS", 20);
+  const int cuts = count_from("REPRIEVE_POWER_CUTS", 8);
   cut_file_system(1, cuts - cuts / 4);
   cut_file_system(2, cuts / 4);
   std::cout << "power cuts, " << GetParam() << ": " << figures_ << '\n';
@@ -655,7 +655,7 @@ TEST_P(PowerCut, OfADiskWithTornSectorsLosesNothing) {
   if (!fs::exists(program("faults_disk"))) {
     GTEST_SKIP() << "built without libfuse3";
   }
-  const int cuts = count_from("REPRIEVE_POWER_CUTS", 20);
+  const int cuts = count_from("REPRIEVE_POWER_CUTS", 8);
   cut_disk(cuts);
   std::cout << "power cuts of a disk, " << GetParam() << ": " << figures_ << '\n';
   EXPECT_EQ(figures_.lost, 0);

@@ -10,10 +10,8 @@
 #include <cstdint>
 #include <fstream>
 
-#include "core/directory.hpp"
 #include "core/events.hpp"
 #include "faults/field_test.hpp"
-#include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/posix_file.hpp"
@@ -146,29 +144,13 @@ TEST_F(Rights, ADirectoryThatAGroupMayWriteIsWarnedOf) {
 class PlantedLink : public FieldTest {
  protected:
   PlantedLink() {
-    fs::create_directories(victim_ / "checkpoints");
-    std::ofstream(victim_ / "checkpoints" / "precious") << "precious";
+    fs::create_directories(victim_);
     std::ofstream(victim_ / "file") << "precious";
   }
-  void expect_untouched() const {
-    EXPECT_EQ(read_text(victim_ / "checkpoints" / "precious"), "precious");
-    EXPECT_EQ(read_text(victim_ / "file"), "precious");
-  }
+  void expect_untouched() const { EXPECT_EQ(read_text(victim_ / "file"), "precious"); }
 
   const fs::path victim_ = directory_ / "victim";
 };
-
-/// Write directories lie in the parent, which others may have been able to write: a link there must lead to nothing.
-TEST_F(PlantedLink, InPlaceOfAWriteDirectoryIsNotUsed) {
-  fs::create_directory(checkpoints());
-  fs::create_directory_symlink(victim_, directory_ / "workertemp_1");
-  {
-    const core::WriteDirectory made(checkpoints(), 1);
-    EXPECT_EQ(made.path(), checkpoints() / "workertemp_1" / "checkpoints");
-  }
-  manager::CheckpointDirectory(checkpoints(), "ckpt", true).remove_left_overs();
-  expect_untouched();
-}
 
 TEST_F(PlantedLink, IsNotFollowedByWhoWrites) {
   const fs::path link = directory_ / "link";
@@ -178,16 +160,6 @@ TEST_F(PlantedLink, IsNotFollowedByWhoWrites) {
   core::EventLog(link).write(events::Start{});
   EXPECT_THROW(manager::DirectoryLock(link, manager::LockHolder::self("here", 1), std::chrono::milliseconds(0)),
                StorageError);
-  expect_untouched();
-}
-
-TEST_F(PlantedLink, InTheCheckpointDirectoryHarmsNothing) {
-  fs::create_directory(checkpoints());
-  for (const char* name : {".chieftemp", ".reprieve.recycled"}) {
-    fs::create_symlink(victim_ / "file", checkpoints() / name);
-  }
-  const auto job = start(2, 30, 0, {"save_every=5"});
-  EXPECT_EQ(job->wait(kLimit), 0) << job->err();
   expect_untouched();
 }
 

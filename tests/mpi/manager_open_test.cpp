@@ -9,7 +9,6 @@
 #include "manager/directory_lock.hpp"
 #include "manager_fixture.hpp"
 #include "support/child.hpp"
-#include "support/closed_descriptors.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -55,34 +54,6 @@ TEST_F(OpenTest, ThePathIsAbsoluteAndWithoutASlashAtTheEnd) {
 TEST_F(OpenTest, RanksMayWriteThePathInSeveralWays) {
   const fs::path mine = world_rank() == 0 ? directory : temporary / "./run/";
   EXPECT_EQ(CheckpointManager(MPI_COMM_WORLD, state.checkpoint, mine).directory(), directory);
-}
-
-/// `link/../run` lies beside the directory to which the link leads.
-TEST_F(OpenTest, DotsInThePathAreThoseOfTheSystem) {
-  on_chief([&] {
-    fs::create_directories(temporary / "far/inner");
-    fs::create_directory_symlink(temporary / "far/inner", temporary / "link");
-  });
-  CheckpointManager(MPI_COMM_WORLD, state.checkpoint, temporary / "link/../run").save(1);
-  EXPECT_EQ(names_in(temporary / "far/run"), Names{"ckpt-1.h5"});
-  EXPECT_FALSE(fs::exists(directory));
-}
-
-/// A line that others print must not land in a file of the library.
-TEST_F(OpenTest, TheStandardDescriptorsMayBeClosed) {
-  {
-    const ClosedDescriptors closed;
-    CheckpointManager manager = open();
-    for (const int number : {1, 2, 3}) {
-      state.set(number);
-      manager.save(static_cast<std::uint64_t>(number));
-      static_cast<void>(::write(STDERR_FILENO, "noise\n", 6));
-    }
-  }
-  state.set(1);
-  CheckpointManager manager = open();
-  EXPECT_EQ(manager.restore_or_initialize().value().number, 3U);
-  expect_state(3);
 }
 
 TEST_F(OpenTest, TheChiefsWorkingDirectoryCounts) {

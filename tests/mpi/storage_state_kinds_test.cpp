@@ -3,13 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <complex>
 #include <functional>
 #include <list>
-#include <map>
 #include <set>
 
-#include "reprieve/containers.hpp"
 #include "reprieve/reprieve.hpp"
 #include "storage_fixture.hpp"
 
@@ -136,50 +133,6 @@ TEST_F(StateKinds, ParticlesInAnyContainerComeBackOnAnyNumberOfRanks) {
   EXPECT_THROW(add_particles<Particle>(state, "particles", {.clear = [] {}}), UsageError);
 }
 
-TEST_F(StateKinds, EveryTypeOfElementComesBack) {
-  std::vector<bool> flags{true, false, true};
-  std::vector<long double> wide{1.25L, -2};
-  std::vector<std::complex<long double>> wide_complex{{1, 2}};
-  std::map<std::string, std::vector<std::string>> table{{"a", {"x", "y"}}, {"b", {}}};
-  Particle record{0.5, 3};
-  std::vector<Particle> structs{{1.5, 1}, {2.5, 2}};
-  Checkpoint state;
-  state.add_replicated("flags", flags);
-  state.add_replicated("wide", wide);
-  state.add_replicated("wide_complex", wide_complex);
-  state.add_replicated("table", table);
-  state.add_replicated("record", record);
-  state.add_replicated("positions", member_view(std::span(structs), &Particle::position));
-#ifdef __FLT16_MANT_DIG__
-  __extension__ using Half = _Float16;
-  std::vector<Half> halves{Half(0.5F), Half(-3.0F)};
-  state.add_per_rank("halves", halves);
-#endif
-  save(world, state);
-  const auto table_then = table;
-  flags.clear();
-  wide.clear();
-  wide_complex.clear();
-  table.clear();
-  record = {};
-  structs = {{0, 7}, {0, 8}};
-#ifdef __FLT16_MANT_DIG__
-  halves.clear();
-#endif
-  restore(world, state);
-  EXPECT_EQ(flags, (std::vector<bool>{true, false, true}));
-  EXPECT_EQ(wide, (std::vector<long double>{1.25L, -2}));
-  EXPECT_EQ(wide_complex.at(0), (std::complex<long double>{1, 2}));
-  EXPECT_EQ(table, table_then);
-  EXPECT_EQ(record, (Particle{0.5, 3}));
-  EXPECT_EQ(structs, (std::vector<Particle>{{1.5, 7}, {2.5, 8}}));
-#ifdef __FLT16_MANT_DIG__
-  ASSERT_EQ(halves.size(), 2U);
-  EXPECT_EQ(static_cast<float>(halves[0]), 0.5F);
-  EXPECT_EQ(static_cast<float>(halves[1]), -3.0F);
-#endif
-}
-
 /// Version 1 had one temperature in single precision, and a counter; version 2 has it in double, with a pressure.
 TEST_F(StateKinds, AnOlderVersionsStateIsTakenOver) {
   const auto size = static_cast<std::uint64_t>(world_size());
@@ -236,24 +189,6 @@ TEST_F(StateKinds, AnOlderVersionsStateIsTakenOver) {
   save(world, state);
   restore(world, state);
   EXPECT_EQ(migrations, 1) << "nothing was missing the second time";
-}
-
-TEST_F(StateKinds, AnErrorInAMigrationIsEveryRanks) {
-  int value = 1;
-  int more = 2;
-  Checkpoint state;
-  state.add_replicated("value", value);
-  save(world, state);
-  state.add_replicated("more", more);
-  state.allow_missing("more");
-  state.on_migration([](const StoredState&) {
-    if (world_rank() == 0) {
-      throw std::runtime_error("version 0 cannot be taken over");
-    }
-  });
-  const SeenError seen = same_error([&] { restore(world, state); });
-  EXPECT_EQ(seen.origin_rank, 0);
-  EXPECT_THAT(seen.message, testing::HasSubstr("version 0 cannot be taken over"));
 }
 
 }  // namespace

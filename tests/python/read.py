@@ -20,6 +20,7 @@ except ImportError as error:
 
 FILE = str(pathlib.Path(sys.argv[1]) / "ckpt-1.h5")
 OTHER_FILE = str(pathlib.Path(sys.argv[1]) / "apart" / "ckpt-1.h5")
+KINDS_FILE = str(pathlib.Path(sys.argv[1]) / "kinds" / "ckpt-7.h5")
 TEMPERATURE = [[280, 281, 282], [281, 282, 283]]
 
 
@@ -48,6 +49,30 @@ class H5py(unittest.TestCase):
     def test_scales_without_coordinates_take_no_place(self):
         self.assertEqual(self.state["y"].id.get_storage_size(), 0)
 
+    def test_types_and_shapes(self):
+        with h5py.File(KINDS_FILE, "r") as file:
+            state = file["state"]
+            self.assertEqual((state["flag"].dtype, bool(state["flag"][()])), (bool, True))
+            self.assertEqual((state["a/b/real"].dtype, state["a/b/real"][()]), (float, 0.25))
+            self.assertEqual((state["wide"].dtype, state["wide"][()]), (np.longdouble, 1.5))
+            self.assertEqual((state["a/numbers"].dtype, list(state["a/numbers"])), (np.uint16, [1, 2, 65535]))
+            self.assertEqual((state["waves"].dtype, list(state["waves"])), (complex, [1 + 2j, 3 + 4j]))
+            opaque = state["bytes"].id.get_type()
+            self.assertEqual(opaque.get_class(), h5py.h5t.OPAQUE)
+            self.assertEqual(opaque.get_tag(), b"reprieve: bytes, or a serialized value")
+            self.assertEqual(list(state["mine"]), [1])
+            self.assertEqual(state["rows"][()].tolist(), [[0] * 4, [1] * 4])
+
+    def test_metadata(self):
+        with h5py.File(KINDS_FILE, "r") as file:
+            attributes = file["reprieve"].attrs
+            self.assertEqual(attributes["number"], 7)
+            version = file["state/version"][()].decode()
+            expected = {"reason": "preemption", "reason_message": "the end is near", "library_version": version}
+            for name, text in expected.items():
+                found = attributes[name]
+                self.assertEqual(found.decode() if isinstance(found, bytes) else found, text)
+            self.assertIn(b'"reason"', file["reprieve/manifest"][()])
 
     def test_structs_have_members(self):
         with h5py.File(OTHER_FILE, "r") as file:

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <complex>
 #include <filesystem>
 #include <iostream>
@@ -87,6 +88,37 @@ void save_structs_and_texts(const std::filesystem::path& directory) {
   manager.save(1);
 }
 
+/// Types and metadata, for h5py alone.
+void save_kinds(const std::filesystem::path& directory) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const auto row = static_cast<std::uint64_t>(rank);
+  reprieve::Checkpoint state;
+  bool flag = true;
+  double real = 0.25;
+  long double wide = 1.5L;
+  std::vector<std::uint16_t> numbers{1, 2, 65535};
+  std::array<std::complex<double>, 2> waves{{{1, 2}, {3, 4}}};
+  std::string version = REPRIEVE_VERSION;
+  std::vector<std::byte> bytes(3, std::byte{7});
+  std::vector<std::int32_t> mine(row, rank);
+  std::vector<float> values(4, static_cast<float>(rank));
+  state.add_replicated("flag", flag);
+  state.add_replicated("a/b/real", real);
+  state.add_replicated("wide", wide);
+  state.add_replicated("a/numbers", numbers);
+  state.add_replicated("waves", waves);
+  state.add_replicated("version", version);
+  state.add_replicated("bytes", bytes);
+  state.add_per_rank("mine", mine);
+  state.add_distributed("rows", values, {.global_shape = {2, 4}, .offset = {row, 0}, .extent = {1, 4}});
+  reprieve::CheckpointManager manager(MPI_COMM_WORLD, state, directory, {});
+  reprieve::SaveReason reason;
+  reason.kind = reprieve::SaveReason::Kind::preemption;
+  reason.message = "the end is near";
+  manager.save(7, reason);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -104,6 +136,7 @@ int main(int argc, char** argv) {
     MPI_Barrier(MPI_COMM_WORLD);
     save(argv[1]);
     save_structs_and_texts(std::filesystem::path(argv[1]) / "apart");
+    save_kinds(std::filesystem::path(argv[1]) / "kinds");
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';
     code = 1;

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -170,12 +171,15 @@ int count_from(const char* variable, int usual) {
 }
 
 bool wait_until(const std::function<bool()>& predicate, std::chrono::milliseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (!predicate()) {
-    if (std::chrono::steady_clock::now() >= end) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + limit;
+  for (auto begin = Clock::now(); !predicate(); begin = Clock::now()) {
+    const auto now = Clock::now();
+    if (now >= end) {
       return false;
     }
-    std::this_thread::sleep_for(5ms);
+    // A look at all processes takes milliseconds, a tool tens of them: what is looked at needs the core as well.
+    std::this_thread::sleep_for(std::clamp<Clock::duration>(4 * (now - begin), 5ms, 50ms));
   }
   return true;
 }
