@@ -21,35 +21,6 @@ constexpr std::size_t kSmallBuffer = std::size_t{64} << 10U;
 /// Of a copy of rows: what all drivers take.
 constexpr std::ptrdiff_t kMostPitch = std::numeric_limits<std::int32_t>::max();
 
-/// Calls @p visit(first index, extent) for parts of a box that take no more than @p most bytes, in C order: of a
-/// dimension a range, of those before it single indexes, of those behind it all.
-template <class Visit>
-void for_each_part(const Extents& extent, std::size_t element_size, std::size_t most, Visit&& visit) {
-  std::size_t cut = 0;  // the dimension that is cut into ranges
-  while (cut < extent.size() && inner_bytes(extent, cut + 1, element_size) > most) {
-    ++cut;
-  }
-  if (cut >= extent.size()) {  // a scalar, or single elements
-    Extents index(extent.size(), 0);
-    do {
-      visit(index, Extents(extent.size(), 1));
-    } while (next_index(index, extent, extent.size()));
-    return;
-  }
-  const std::uint64_t length = std::max<std::uint64_t>(1, most / inner_bytes(extent, cut + 1, element_size));
-  Extents part = extent;
-  std::fill(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(cut), 1);
-  Extents index(extent.size(), 0);
-  do {
-    for (std::uint64_t first = 0; first < extent[cut]; first += length) {
-      index[cut] = first;
-      part[cut] = std::min(length, extent[cut] - first);
-      visit(index, part);
-    }
-    index[cut] = 0;
-  } while (next_index(index, extent, cut));
-}
-
 /// Calls @p copy(bytes from the first element on the device, the same on the host, rows) for all of a box, in as few
 /// calls as two dimensions allow.
 template <class Copy>
@@ -204,7 +175,8 @@ void Staging::finish() {
 
 void Staging::copy_out(MemorySpace& space, std::byte* to, const Strides& to_strides, const std::byte* from,
                        const Strides& from_strides, const Extents& extent, std::size_t element_size) {
-  if (volume(extent) == 0) {
+  const BlockSplit parts(whole(extent), element_size);
+  if (parts.count() == 0) {
     return;
   }
   std::byte* before = nullptr;  // where the part goes that is on its way
@@ -212,7 +184,8 @@ void Staging::copy_out(MemorySpace& space, std::byte* to, const Strides& to_stri
   const auto put = [&](std::span<const std::byte> part) {
     copy_box(before, to_strides, part.data(), dense_strides(part_before, element_size), part_before, element_size);
   };
-  for_each_part(extent, element_size, kBufferBytes, [&](const Extents& index, const Extents& part) {
+  for (std::uint64_t i = 0; i < parts.count(); ++i) {
+    const auto [index, part] = parts.block(i);
     const std::span<const std::byte> taken = before == nullptr ? std::span<const std::byte>() : take();
     begin(space, from + distance(index, from_strides, index.size()), from_strides, part, element_size);
     if (before != nullptr) {
@@ -220,37 +193,35 @@ void Staging::copy_out(MemorySpace& space, std::byte* to, const Strides& to_stri
     }
     before = to + distance(index, to_strides, index.size());
     part_before = part;
-  });
+  }
   put(take());
 }
 
 void Staging::copy_in(MemorySpace& space, std::byte* to, const Strides& to_strides, const std::byte* from,
                       const Strides& from_strides, const Extents& extent, std::size_t element_size) {
-  if (volume(extent) == 0) {
-    return;
-  }
-  for_each_part(extent, element_size, kBufferBytes, [&](const Extents& index, const Extents& part) {
+  const BlockSplit parts(whole(extent), element_size);
+  for (std::uint64_t i = 0; i < parts.count(); ++i) {
+    const auto [index, part] = parts.block(i);
     std::byte* const target = to + distance(index, to_strides, index.size());
     const Strides dense = dense_strides(part, element_size);
     const auto buffer = place(space, target, static_cast<std::size_t>(volume(part)) * element_size);
     copy_box(buffer.data(), dense, from + distance(index, from_strides, index.size()), from_strides, part,
              element_size);
     send(space, target, to_strides, buffer.data(), dense, part, element_size);
-  });
+  }
   finish();
 }
 
 void Staging::zero(MemorySpace& space, std::byte* to, const Strides& strides, const Extents& extent,
                    std::size_t element_size) {
-  if (volume(extent) == 0) {
-    return;
-  }
-  for_each_part(extent, element_size, kBufferBytes, [&](const Extents& index, const Extents& part) {
+  const BlockSplit parts(whole(extent), element_size);
+  for (std::uint64_t i = 0; i < parts.count(); ++i) {
+    const auto [index, part] = parts.block(i);
     std::byte* const target = to + distance(index, strides, index.size());
     const auto buffer = place(space, target, static_cast<std::size_t>(volume(part)) * element_size);
     std::memset(buffer.data(), 0, buffer.size());
     send(space, target, strides, buffer.data(), dense_strides(part, element_size), part, element_size);
-  });
+  }
   finish();
 }
 

@@ -25,7 +25,7 @@ namespace reprieve::state {
 class Staging {
  public:
   /// Of each buffer, unless a single element is larger.
-  static constexpr std::size_t kBufferBytes = std::size_t{4} << 20U;
+  static constexpr std::size_t kBufferBytes = kMaxBlockBytes;
 
   Staging() = default;
   /// Waits for what is on its way.

@@ -2,12 +2,13 @@
 #pragma once
 
 /// @file
-/// Arithmetic of n-dimensional arrays in memory: sizes, strides, copies. Pure.
+/// Arithmetic of n-dimensional arrays in memory: sizes, strides, copies; boxes, cut into blocks. Pure.
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "reprieve/layout.hpp"
@@ -65,5 +66,38 @@ void copy_box(std::byte* to, const Strides& to_strides, const std::byte* from, c
 
 /// Sets the elements of a box to zero bytes.
 void zero_box(std::byte* to, const Strides& strides, const Extents& extent, std::size_t element_size);
+
+/// A box of array elements. A scalar is the box without dimensions, which holds one element.
+struct Box {
+  Extents offset;
+  Extents extent;
+
+  friend bool operator==(const Box&, const Box&) = default;
+};
+constexpr auto fields_of(const Box*) { return std::tuple(&Box::offset, &Box::extent); }
+
+/// The box that starts at zero.
+[[nodiscard]] Box whole(const Extents& shape);
+
+/// Checksums cover blocks of at most so many bytes, and that much is buffered when data are written or read.
+inline constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{4} << 20;
+
+/// A box cut into blocks, in C order: whole trailing dimensions, a range of one dimension, single indexes of those
+/// before it. The range is as long as `max_bytes` allows (at least one element).
+class BlockSplit {
+ public:
+  BlockSplit(Box box, std::size_t element_size, std::uint64_t max_bytes = kMaxBlockBytes);
+
+  /// 0 if the box is empty.
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] Box block(std::uint64_t index) const;
+
+ private:
+  Box box_;
+  std::size_t cut_dimension_ = 0;  ///< a block takes a range of this dimension
+  std::uint64_t cut_length_ = 1;   ///< length of that range; the last one may be shorter
+  std::uint64_t cuts_ = 1;         ///< ranges in that dimension
+  std::uint64_t count_ = 0;
+};
 
 }  // namespace reprieve::state

@@ -124,7 +124,7 @@ class Part {
   void for_each_element(Visit&& visit) {
     for (std::size_t i = 0; i < regions_.size(); ++i) {
       const PlacedRegion& placed = regions_[i];
-      for_each_index(storage::whole(placed.region.extent), [&](const Extents& index) {
+      storage::for_each_index(storage::whole(placed.region.extent), [&](const Extents& index) {
         auto at = static_cast<std::ptrdiff_t>(placed.first_byte);
         std::uint64_t place = 0;
         for (std::size_t axis = 0; axis < index.size(); ++axis) {
@@ -163,7 +163,7 @@ std::byte expected_byte(int seed, std::uint64_t place, std::size_t k) {
 std::vector<bool> held_elements(const Extents& shape, const std::vector<PlacedRegion>& regions) {
   std::vector<bool> held(storage::volume(shape), false);
   for (const PlacedRegion& placed : regions) {
-    for_each_index(storage::whole(placed.region.extent), [&](const Extents& index) {
+    storage::for_each_index(storage::whole(placed.region.extent), [&](const Extents& index) {
       std::uint64_t place = 0;
       for (std::size_t axis = 0; axis < index.size(); ++axis) {
         place = place * shape[axis] + placed.region.offset[axis] + index[axis];

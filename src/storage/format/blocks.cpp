@@ -30,8 +30,6 @@ std::string text_of(const Box& box) {
   return text + "]";
 }
 
-Box whole(const Extents& shape) { return {Extents(shape.size(), 0), shape}; }
-
 Box intersection(const Box& a, const Box& b) {
   Box common = a;
   for (std::size_t d = 0; d < a.extent.size(); ++d) {
@@ -67,47 +65,6 @@ void copy_into(const BoxView<std::byte>& view, std::byte* to, const Extents& ext
   } else {
     copy_box(to, view.strides_bytes, from, from_strides, extent, element_size);
   }
-}
-
-BlockSplit::BlockSplit(Box box, std::size_t element_size, std::uint64_t max_bytes) : box_(std::move(box)) {
-  const Extents& extent = box_.extent;
-  if (volume(extent) == 0) {
-    return;
-  }
-  // The slowest dimension with at least one index that fits into a block, with all dimensions after it.
-  cut_dimension_ = extent.empty() ? 0 : extent.size() - 1;
-  std::uint64_t inner_bytes = element_size;
-  while (cut_dimension_ > 0 && inner_bytes * extent[cut_dimension_] <= max_bytes) {
-    inner_bytes *= extent[cut_dimension_];
-    --cut_dimension_;
-  }
-  count_ = 1;
-  if (extent.empty()) {
-    return;
-  }
-  cut_length_ = std::clamp<std::uint64_t>(max_bytes / inner_bytes, 1, extent[cut_dimension_]);
-  cuts_ = (extent[cut_dimension_] - 1) / cut_length_ + 1;
-  count_ = cuts_;
-  for (std::size_t d = 0; d < cut_dimension_; ++d) {
-    count_ *= extent[d];
-  }
-}
-
-Box BlockSplit::block(std::uint64_t index) const {
-  Box block = box_;
-  if (box_.extent.empty()) {
-    return block;
-  }
-  const std::uint64_t start = (index % cuts_) * cut_length_;
-  block.offset[cut_dimension_] += start;
-  block.extent[cut_dimension_] = std::min(cut_length_, box_.extent[cut_dimension_] - start);
-  std::uint64_t rest = index / cuts_;
-  for (std::size_t d = cut_dimension_; d-- > 0;) {
-    block.offset[d] += rest % box_.extent[d];
-    block.extent[d] = 1;
-    rest /= box_.extent[d];
-  }
-  return block;
 }
 
 std::uint64_t run_length(const Box& box, const Extents& shape) {

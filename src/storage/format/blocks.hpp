@@ -10,7 +10,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "state/staging.hpp"
@@ -25,17 +24,18 @@ namespace reprieve::storage {
                                                           std::span<const std::uint64_t> extent,
                                                           std::size_t element_size);
 
+using state::BlockSplit;
+using state::Box;
 using state::checked_bytes;
 using state::copy_box;
 using state::dense_strides;
 using state::is_dense;
+using state::kMaxBlockBytes;
 using state::Strides;
 using state::sum_of;
 using state::volume;
+using state::whole;
 using state::zero_box;
-
-/// Checksums cover blocks of at most so many bytes, and that much is buffered when data are written or read.
-inline constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{4} << 20;
 
 /// In a file that is written over, a rank may leave ranges of so many bytes as they lie
 /// (storage/write/write_item.hpp): those that it fills alone. They begin at multiples of this in the file. Nobody
@@ -45,15 +45,6 @@ inline constexpr std::uint64_t kRangeBytes = std::uint64_t{64} << 10U;
 [[nodiscard]] inline Extents to_extents(std::span<const std::uint64_t> numbers) {
   return {numbers.begin(), numbers.end()};
 }
-
-/// A box of array elements. A scalar is the box without dimensions, which holds one element.
-struct Box {
-  Extents offset;
-  Extents extent;
-
-  friend bool operator==(const Box&, const Box&) = default;
-};
-constexpr auto fields_of(const Box*) { return std::tuple(&Box::offset, &Box::extent); }
 
 /// A box that lies in memory; `data` is its first element.
 template <class Byte>
@@ -89,32 +80,11 @@ template <class Byte>
 /// "[0:512, 0:64]"; "[]" for a scalar.
 [[nodiscard]] std::string text_of(const Box& box);
 
-/// The box that starts at zero.
-[[nodiscard]] Box whole(const Extents& shape);
-
 /// The part that both boxes have; its volume is 0 (and its content meaningless) if there is none.
 [[nodiscard]] Box intersection(const Box& a, const Box& b);
 
 /// Distance in bytes from the first element of @p box to the element at the global index @p index.
 [[nodiscard]] std::ptrdiff_t displacement(const Box& box, const Strides& strides_bytes, const Extents& index);
-
-/// A box cut into blocks, in C order: whole trailing dimensions, a range of one dimension, single indexes of those
-/// before it. The range is as long as `max_bytes` allows (at least one element).
-class BlockSplit {
- public:
-  BlockSplit(Box box, std::size_t element_size, std::uint64_t max_bytes = kMaxBlockBytes);
-
-  /// 0 if the box is empty.
-  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-  [[nodiscard]] Box block(std::uint64_t index) const;
-
- private:
-  Box box_;
-  std::size_t cut_dimension_ = 0;  ///< a block takes a range of this dimension
-  std::uint64_t cut_length_ = 1;   ///< length of that range; the last one may be shorter
-  std::uint64_t cuts_ = 1;         ///< ranges in that dimension
-  std::uint64_t count_ = 0;
-};
 
 /// Calls @p visit(first, count) for every range of elements of @p box that lie side by side in an array of @p shape, in
 /// C order; `first` is the element's position in the array.
