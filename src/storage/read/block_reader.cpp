@@ -153,24 +153,10 @@ bool BlockReader::block_is_right(const Place& place) {
 }
 
 void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content,
-                           MemorySpace* space) const {
-  const ChunkedSplit split = FileIndex::blocks_of(variable, row);
-  // What all ranks read comes through the page cache, so that a node asks the device for it once.
-  if (split.count() > 1 && variable.distribution == state::Distribution::per_rank) {
-    expect(variable, split, 0, split.count() - 1);
-  }
-  for (std::uint64_t i = 0; i < split.count(); ++i) {
-    const Box block = split.block(i);
-    const auto part = content.first(static_cast<std::size_t>(volume(block.extent)) * variable.type.size_bytes);
-    if (space == nullptr) {
-      read_into({variable, row, i, block}, part);
-    } else {
-      const auto buffer = staging_.place(*space, part.data(), part.size());
-      read_into({variable, row, i, block}, buffer);
-      staging_.send(*space, part.data(), {1}, buffer.data(), {1}, {part.size()}, 1);
-    }
-    content = content.subspan(part.size());
-  }
+                           MemorySpace* space) {
+  Box box = FileIndex::dataset_box(variable, row);
+  Strides dense = dense_strides(box.extent, variable.type.size_bytes);
+  fill_from(variable, row, {content.data(), std::move(box), std::move(dense), space});
 }
 
 void BlockReader::fill(const StoredVariable& variable, const BoxView<std::byte>& target) {
@@ -264,10 +250,12 @@ void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, c
   const std::size_t element_size = variable.type.size_bytes;
   const ChunkedSplit split = FileIndex::blocks_of(variable, row);
   const auto blocks = split.intersecting(target.box);
+  // What all ranks read comes through the page cache, so that a node asks the device for it once.
+  const bool reads_ahead = reader_ && blocks.size() > 1 && variable.distribution != state::Distribution::replicated;
   std::size_t run_end = 0;  // of the blocks that are read ahead
   for (std::size_t n = 0; n < blocks.size(); ++n) {
     const std::uint64_t i = blocks[n];
-    if (reader_ && n >= run_end && blocks.size() > 1) {
+    if (reads_ahead && n >= run_end) {
       run_end = n + run_inside(variable.dataset(), split, std::span(blocks).subspan(n), target.box);
       if (run_end > n + 1) {
         expect(variable, split, i, blocks[run_end - 1]);

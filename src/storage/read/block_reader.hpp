@@ -70,7 +70,7 @@ class BlockReader {
   /// box's size. @param space  in which it lies; null: the host reaches it. On a device it is there after `finish`
   /// @throws CorruptError that names variable and region; StorageError
   void read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content,
-                MemorySpace* space = nullptr) const;
+                MemorySpace* space = nullptr);
 
   /// Fills a box of a distributed variable, or of any dataset, from all stored boxes that meet it. Elements that nobody
   /// stored become zero. The stored boxes of each variable are sorted once, so a mesh of many boxes can be filled box
