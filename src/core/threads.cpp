@@ -119,7 +119,13 @@ Clock::duration BackgroundTask::duration() const {
 }
 
 Watchdog::Watchdog(std::string who, std::chrono::milliseconds limit)
-    : who_(std::move(who)), limit_(limit), deadline_(std::chrono::steady_clock::now() + limit) {
+    : Watchdog(limit, [who = std::move(who), limit](const std::string& stage) {
+        give_up("reprieve: " + who + ": no answer from '" + stage + "' for " + std::to_string(limit.count()) +
+                " ms; aborting, because a hanging MPI-IO call cannot be left in any other way\n");
+      }) {}
+
+Watchdog::Watchdog(std::chrono::milliseconds limit, std::function<void(const std::string& stage)> end)
+    : limit_(limit), end_(std::move(end)), deadline_(std::chrono::steady_clock::now() + limit) {
   const SignalsBlocked blocked;  // inherited by the thread
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
@@ -136,8 +142,7 @@ void Watchdog::watch(const std::stop_token& stop) {
     const auto deadline = deadline_;
     stopped_.wait_until(lock, stop, deadline, [] { return false; });
     if (!stop.stop_requested() && std::chrono::steady_clock::now() >= deadline_) {
-      give_up("reprieve: " + who_ + ": no answer from '" + stage_ + "' for " + std::to_string(limit_.count()) +
-              " ms; aborting, because a hanging MPI-IO call cannot be left in any other way\n");
+      end_(stage_);
     }
   }
 }

@@ -91,10 +91,13 @@ class BackgroundTask {
 
 // A time limit on calls that cannot be interrupted.
 
-/// Aborts the process if a stage takes longer than the limit, after one line on stderr that names it. Only for calls
-/// that nothing else ends, such as a collective MPI-IO call in which one rank has failed.
+/// Ends the process if a stage takes longer than the limit. Only for calls that nothing else ends, such as a collective
+/// MPI-IO call in which one rank has failed.
 class Watchdog {
  public:
+  /// @param end  called on a thread, with the stage; it does not return
+  Watchdog(std::chrono::milliseconds limit, std::function<void(const std::string& stage)> end);
+  /// Aborts, after one line on stderr that names the stage.
   Watchdog(std::string who, std::chrono::milliseconds limit);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -105,8 +108,8 @@ class Watchdog {
  private:
   void watch(const std::stop_token& stop);
 
-  const std::string who_;
   const std::chrono::milliseconds limit_;
+  const std::function<void(const std::string& stage)> end_;
   std::mutex mutex_;
   std::condition_variable_any stopped_;
   std::string stage_ = "start";

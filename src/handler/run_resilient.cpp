@@ -21,12 +21,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <exception>
 #include <functional>
 #include <iterator>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -68,34 +66,6 @@ void on_returned_error(MPI_Comm* comm, int* result, ...) {  // NOLINT(cert-dcl50
     cluster::revoke(*comm);
   }
 }
-
-/// Leaves the process unless it is destroyed within the limit.
-class Watchdog {
- public:
-  Watchdog(std::chrono::milliseconds limit, std::function<void()> leave)
-      : thread_([this, limit, leave = std::move(leave)] {
-          std::unique_lock lock(mutex_);
-          if (!ended_.wait_for(lock, limit, [this] { return is_over_; })) {
-            leave();
-          }
-        }) {}
-  ~Watchdog() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
-    }
-    ended_.notify_all();
-    thread_.join();
-  }
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
-
- private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool is_over_ = false;
-  std::thread thread_;  ///< uses what stands above
-};
 
 /// The ranks of the job that live, and the body that the working ones of them run.
 class Survivors {
@@ -178,7 +148,8 @@ class Survivors {
   /// Open MPI 5.0.7 can hang in it if one more rank dies at that moment.
   void shrink() {
     constexpr std::chrono::seconds limit{10};
-    const Watchdog watchdog(limit, [this] { leave("MPI made no communicator of the ranks that live within 10 s"); });
+    const core::Watchdog watchdog(
+        limit, [this](const auto&) { leave("MPI made no communicator of the ranks that live within 10 s"); });
     cluster::shrink(all_);
   }
 
