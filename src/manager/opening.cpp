@@ -15,6 +15,7 @@
 #include "settings/settings.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage/format/description.hpp"
 
 namespace reprieve::manager {
@@ -246,7 +247,6 @@ namespace {
 constexpr const char* kArrayTaskName = "slurm array task";
 /// Longer texts are stored and shown as their digest.
 constexpr std::size_t kLongestText = 200;
-constexpr std::size_t kPieceBytes = 1U << 20U;
 
 std::string digest_text(std::uint64_t digest, std::uint64_t bytes) {
   return fmt::format("xxh3:{:016x} of {} bytes", digest, bytes);
@@ -261,12 +261,8 @@ std::string digest_of_file(const std::filesystem::path& path) {
   const storage::PosixFile file = storage::PosixFile::open_to_read(path);
   const std::uint64_t size = file.size();
   storage::Xxh3Stream digest;
-  std::vector<std::byte> piece;
-  for (std::uint64_t done = 0; done < size; done += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(size - done, kPieceBytes)));
-    file.read_all(piece, done);
-    digest.update(piece);
-  }
+  storage::for_each_piece(file, {{0, size}},
+                          [&](const auto& piece, std::uint64_t /*offset*/) { digest.update(piece); });
   return digest_text(digest.digest(), size);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <system_error>
 
+#include "core/events.hpp"
 #include "state/registry.hpp"
 #include "storage/format/description.hpp"
 
@@ -46,19 +47,10 @@ void put_unless_empty(json& entry, const char* key, const Value& value) {
 }
 
 json encode_metadata(const FileMetadata& metadata) {
-  json fields{{"format_version", metadata.format_version},
-              {"number", metadata.number},
-              {"world_size", metadata.world_size},
-              {"time_us", metadata.time_us},
-              {"reason",
-               {{"kind", name_of(kReasonNames, metadata.reason.kind)},
-                {"rank", metadata.reason.rank},
-                {"host", metadata.reason.host},
-                {"source", metadata.reason.source},
-                {"message", metadata.reason.message}}},
-              {"has_files", metadata.has_files},
-              {"library_version", metadata.library_version},
-              {"mpi_version", metadata.mpi_version},
+  json fields{{"format_version", metadata.format_version},   {"number", metadata.number},
+              {"world_size", metadata.world_size},           {"time_us", metadata.time_us},
+              {"reason", json_of(metadata.reason)},          {"has_files", metadata.has_files},
+              {"library_version", metadata.library_version}, {"mpi_version", metadata.mpi_version},
               {"hdf5_version", metadata.hdf5_version}};
   put_unless_empty(fields, "constants", metadata.constants);
   if (metadata.run_calls) {
