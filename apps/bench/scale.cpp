@@ -84,8 +84,7 @@ class Pretended {
     reset_peak_memory();
     const double plan_s = seconds_of([&] { index = storage::plan_file(std::move(told), {}); });
     const double structure_s = seconds_of([&] { file_ = std::make_unique<storage::LaidOutFile>(std::move(index)); });
-    const double places_s =
-        seconds_of([&] { places = storage::places_in(file_->index(), static_cast<int>(ranks_), 0); });
+    const double places_s = seconds_of([&] { places = storage::places_in(file_->index(), static_cast<int>(ranks_)); });
     std::vector<Bytes> checksums = checksums_of_ranks();
     const double checksums_s = seconds_of([&] { storage::place_checksums(file_->index(), checksums); });
     // What another rank computes: its message, and the digest of its facts.

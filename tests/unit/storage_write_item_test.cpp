@@ -344,7 +344,7 @@ std::vector<std::byte> dense(const WriteItem& item) {
   return all;
 }
 
-TEST(RowCursor, TakesEveryByteToItsPlaceInAscendingOrderWhateverTheCuts) {
+TEST(PiecesOfAnItem, BringEveryByteToItsPlaceInAscendingOrderWhateverTheCuts) {
   std::mt19937 random(7);  // NOLINT: repeatable
   for (int round = 0; round < 500; ++round) {
     const std::size_t dimensions = random() % 4;
@@ -360,27 +360,25 @@ TEST(RowCursor, TakesEveryByteToItsPlaceInAscendingOrderWhateverTheCuts) {
     const WriteItem item{{kCursorDataset, shape, kElement},
                          {memory.bytes.data(), box, memory.strides, round % 2 == 0 ? nullptr : &space}};
     std::vector<std::byte> taken(volume(shape) * kElement);
-    std::uint64_t end = kCursorDataset;
+    const Region region = region_of(item);
+    std::uint64_t taken_to = region.offset;
     std::uint64_t bytes = 0;
-    state::Staging staging;
-    for (RowCursor cursor(item, staging); !cursor.done();) {
-      ASSERT_GE(cursor.offset(), bytes == 0 ? kCursorDataset : end);
-      const auto piece = cursor.piece(cursor.offset() + 1 + random() % 30);
-      ASSERT_FALSE(piece.empty());
-      std::memcpy(taken.data() + (cursor.offset() - kCursorDataset), piece.data(), piece.size());
-      end = cursor.offset() + piece.size();
-      bytes += piece.size();
-      cursor.advance(piece.size());
+    BlockFeed feed;
+    for (std::uint64_t begin = 0, end = 0; begin < kCursorDataset + taken.size(); begin = end) {
+      end = begin + 1 + random() % (begin == 0 ? kCursorDataset : 30);
+      for_each_piece(item, begin, end, feed, [&](std::uint64_t at, std::span<const std::byte> piece) {
+        ASSERT_GE(at, std::max(begin, taken_to));
+        ASSERT_FALSE(piece.empty());
+        taken_to = at + piece.size();
+        ASSERT_LE(taken_to, end);
+        std::memcpy(taken.data() + (at - kCursorDataset), piece.data(), piece.size());
+        bytes += piece.size();
+      });
     }
+    EXPECT_EQ(taken_to, region.offset + region.size);
     EXPECT_EQ(bytes, item.bytes());
     EXPECT_EQ(taken, dense(item));
   }
-}
-
-TEST(RowCursor, AnEmptyBoxHasNoRows) {
-  const WriteItem item{{0, {5, 6}, kElement}, {nullptr, {{2, 3}, {0, 2}}, {8, 4}}};
-  state::Staging staging;
-  EXPECT_TRUE(RowCursor(item, staging).done());
 }
 
 // The ways to write a file, as two tables have them.

@@ -319,20 +319,6 @@ FileIndex plan_gathered(Gathered all, const FileMetadata& metadata, bool in_chun
   return index;
 }
 
-std::uint64_t most_pieces(const FileIndex& index, const StoredVariable& variable, int ranks,
-                          std::uint64_t piece_bytes) {
-  std::vector<std::uint64_t> pieces(static_cast<std::size_t>(ranks), 0);
-  std::uint64_t most = 0;
-  for (std::size_t b = 0; b < variable.box_count; ++b) {
-    const BoxRow row = index.row(variable, b);
-    const Box box = FileIndex::dataset_box(variable, row);
-    std::uint64_t& count = pieces[static_cast<std::size_t>(row.rank)];
-    count += BlockSplit(box, variable.type.size_bytes, piece_bytes).count();
-    most = std::max(most, count);
-  }
-  return most;
-}
-
 /// A rank has parts of chunks, or chunks, that are too small.
 bool has_small_parts(const FileIndex& index, const StoredVariable& variable) {
   const Dataset dataset = variable.dataset();
@@ -374,12 +360,11 @@ bool is_scattered(const FileIndex& index, const StoredVariable& variable) {
   return variable.chunk.empty() ? has_short_rows(index, variable) : has_small_parts(index, variable);
 }
 
-Bytes encode_common(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {
+Bytes encode_common(const FileIndex& index) {
   Encoder message;
   message.put(index.state_bytes());
   for (const StoredVariable& variable : index.variables) {
     message.put(variable.dataset());
-    message.put(piece_bytes > 0 ? most_pieces(index, variable, ranks, piece_bytes) : 0);
     message.put(is_scattered(index, variable));
   }
   return message.take();
@@ -531,8 +516,8 @@ FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& me
   return plan_file(std::move(by_rank), metadata, in_chunks);
 }
 
-Places places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {
-  Places places{encode_common(index, ranks, piece_bytes), {}};
+Places places_in(const FileIndex& index, int ranks) {
+  Places places{encode_common(index), {}};
   places.of_ranks.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     places.of_ranks.push_back(encode_of_rank(index, static_cast<std::size_t>(rank)));

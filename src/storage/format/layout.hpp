@@ -32,8 +32,7 @@ struct Places {
   std::vector<Bytes> of_ranks;  ///< for each rank: its offsets in per-rank variables, its parts of shared ones
 };
 
-/// @param piece_bytes  in which the writer transfers collectively; 0: it does not
-[[nodiscard]] Places places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes);
+[[nodiscard]] Places places_in(const FileIndex& index, int ranks);
 
 /// Takes over the checksums that every rank sent, in the order of its rows.
 /// @throws Error (internal) if a rank sent too few

@@ -252,7 +252,7 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
           file = std::make_shared<LaidOutFile>(std::move(index));
         }
         check_table_sizes(plan_.file.string(), file->commit_record());  // before any data are written
-        places = places_in(file->index(), comm_.size(), writer_.piece_bytes);
+        places = places_in(file->index(), comm_.size());
       },
       what);
   comm_.broadcast(places.common, 0, what);
@@ -292,8 +292,7 @@ void CheckpointWriter::apply_places(const Bytes& common, const Bytes& own) {
       pad_texts(variables_[v], dataset.element_size);
     }
     positions.push_back(description.distribution == Distribution::per_rank ? from_own.word() : 0);
-    WritePlan::Variable planned{description.name, description.type, dataset.file_offset, stored_bytes(dataset)};
-    decoder.get(planned.most_pieces);
+    WritePlan::Variable planned{description.name, dataset.file_offset, stored_bytes(dataset)};
     decoder.get(planned.scattered);
     plan_.variables.push_back(std::move(planned));
     if (description.is_shared) {

@@ -12,6 +12,9 @@ namespace reprieve::storage {
 
 namespace {
 
+/// The largest piece of one transfer. MPI-IO counts in int; far below that, buffers stay small as well.
+constexpr std::uint64_t kMpioPieceBytes = std::uint64_t{64} << 20U;
+
 class MpiInfo {
  public:
   MpiInfo() {
@@ -37,7 +40,8 @@ class MpiInfo {
 class CollectiveTransfer {
  public:
   CollectiveTransfer(cluster::Communicator& comm, const WritePlan& plan)
-      : plan_(plan),
+      : comm_(comm),
+        plan_(plan),
         watchdog_("rank " + std::to_string(comm.rank()) + " on " + comm.host() + ", " + plan.file.string(),
                   comm.timeout()),
         transfer_(make_property_list(H5P_DATASET_XFER)),
@@ -77,16 +81,21 @@ class CollectiveTransfer {
     const Hdf5Handle dataset(H5Dopen2(file_.get(), ("state/" + variable.name).c_str(), H5P_DEFAULT), H5Dclose,
                              "open the dataset " + variable.name);
     const Hdf5Handle type(H5Dget_type(dataset.get()), H5Tclose, "get a dataset's type");
-    std::uint64_t pieces = 0;
-    for (std::size_t i = 0; i < variable.item_count; ++i) {
-      const WriteItem& item = plan_.items[variable.first_item + i];
-      const BlockSplit split(item.source.box, item.dataset.element_size, kMpioPieceBytes);
-      for (std::uint64_t p = 0; p < split.count(); ++p, ++pieces) {
+    const auto items = std::span(plan_.items).subspan(variable.first_item, variable.item_count);
+    const auto pieces_of = [](const WriteItem& item) {
+      return BlockSplit(item.source.box, item.dataset.element_size, kMpioPieceBytes);
+    };
+    const auto own =
+        static_cast<std::int64_t>(sum_of(items, [&](const WriteItem& item) { return pieces_of(item).count(); }));
+    const std::int64_t most = comm_.max(own, "writing through MPI-IO");
+    for (const WriteItem& item : items) {
+      const BlockSplit split = pieces_of(item);
+      for (std::uint64_t p = 0; p < split.count(); ++p) {
         const Box piece = split.block(p);
         write_piece(dataset, type, &piece, feed_.take(item.source, piece, item.dataset.element_size));
       }
     }
-    for (; pieces < variable.most_pieces; ++pieces) {
+    for (std::int64_t lacking = most - own; lacking > 0; --lacking) {
       write_piece(dataset, type, nullptr, {});
     }
   }
@@ -126,6 +135,7 @@ class CollectiveTransfer {
                "select a piece");
   }
 
+  cluster::Communicator& comm_;
   const WritePlan& plan_;
   core::Watchdog watchdog_;
   Hdf5Handle transfer_;

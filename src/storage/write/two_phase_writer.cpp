@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -163,10 +162,10 @@ class PieceExchange {
       }
       for (const WriteItem& item : items) {
         const bool exchanged = variable.scattered && is_exchanged(item);
-        if (exchanged) {
-          small_.push_back({RowCursor::first_offset(item), &item});
-        } else {
+        if (!exchanged) {
           large_.push_back(item);
+        } else if (item.bytes() > 0) {
+          small_.push_back({region_of(item), &item});
         }
         is_small_.push_back(exchanged);
       }
@@ -182,7 +181,7 @@ class PieceExchange {
 
  private:
   struct SmallItem {
-    std::uint64_t offset;  ///< of its first byte in the file
+    Region region;  ///< of the file, from its first byte to its last
     const WriteItem* item;
   };
 
@@ -202,7 +201,7 @@ class PieceExchange {
     if (share_) {
       collected_.emplace(map_.share_bytes());
     }
-    std::ranges::sort(small_, {}, &SmallItem::offset);
+    std::ranges::sort(small_, {}, [](const SmallItem& small) { return small.region.offset; });
     windows_ = map_.windows(regions_);
     outgoing_.sizes.resize(static_cast<std::size_t>(comm_.size()));
   }
@@ -248,17 +247,15 @@ class PieceExchange {
   template <class Visit>
   void for_each_piece(std::uint64_t begin, Visit&& visit) {
     const std::uint64_t end = begin + map_.share_bytes();
-    while (!cursors_.empty() && cursors_.front().done()) {
-      cursors_.pop_front();
+    const auto is_over = [&](const Region& region) { return region.offset + region.size <= begin; };
+    while (first_small_ < small_.size() && is_over(small_[first_small_].region)) {
+      ++first_small_;
     }
-    for (; next_small_ < small_.size() && small_[next_small_].offset < end; ++next_small_) {
-      cursors_.emplace_back(*small_[next_small_].item, staging_);
-    }
-    for (RowCursor& cursor : cursors_) {
-      while (!cursor.done() && cursor.offset() < end) {
-        const auto piece = cursor.piece(end);
-        visit({static_cast<std::uint32_t>(cursor.offset() - begin), static_cast<std::uint32_t>(piece.size())}, piece);
-        cursor.advance(piece.size());
+    for (std::size_t i = first_small_; i < small_.size() && small_[i].region.offset < end; ++i) {
+      if (!is_over(small_[i].region)) {
+        storage::for_each_piece(*small_[i].item, begin, end, feed_, [&](std::uint64_t offset, auto piece) {
+          visit({static_cast<std::uint32_t>(offset - begin), static_cast<std::uint32_t>(piece.size())}, piece);
+        });
       }
     }
   }
@@ -305,9 +302,8 @@ class PieceExchange {
   std::vector<SmallItem> small_;        ///< this rank's that are exchanged, in the order of the file
   std::vector<WriteItem> large_;        ///< this rank's: written by itself
   std::vector<bool> is_small_;          ///< of the plan's items
-  std::size_t next_small_ = 0;          ///< the first without a cursor yet
-  state::Staging staging_;
-  std::deque<RowCursor> cursors_;       ///< through those that have been begun
+  std::size_t first_small_ = 0;         ///< those before it have been exchanged
+  BlockFeed feed_;
   std::vector<std::uint64_t> windows_;  ///< where each begins; the same on all ranks
   cluster::Parts outgoing_;
   cluster::Parts incoming_;

@@ -352,96 +352,39 @@ void check_items(const PosixFile& file, std::span<const WriteItem> items, std::s
   }
 }
 
-RowCursor::RowCursor(const WriteItem& item, state::Staging& staging)
-    : item_(&item),
-      file_strides_(dense_strides(item.dataset.shape, item.dataset.element_size)),
-      outer_(state::outer_dimensions(item.source.box.extent, file_strides_, item.dataset.element_size)),
-      row_extent_(item.source.box.extent.begin() + static_cast<std::ptrdiff_t>(outer_), item.source.box.extent.end()),
-      row_strides_(item.source.strides_bytes.begin() + static_cast<std::ptrdiff_t>(outer_),
-                   item.source.strides_bytes.end()),
-      row_bytes_(volume(row_extent_) * item.dataset.element_size),
-      dense_(item.source.space == nullptr && is_dense(row_extent_, row_strides_, item.dataset.element_size)),
-      index_(outer_, 0),
-      rows_left_(item.bytes() == 0 ? 0 : item.bytes() / row_bytes_),
-      staging_(&staging) {
-  if (!done()) {
-    enter_row();
-  }
+Region region_of(const WriteItem& item) {
+  const Strides strides = dense_strides(item.dataset.shape, item.dataset.element_size);
+  Extents span = item.source.box.extent;  // from the first element to the last
+  std::ranges::for_each(span, [](std::uint64_t& length) { --length; });
+  const auto bytes_to = [&](const Extents& index) {
+    return static_cast<std::uint64_t>(state::distance(index, strides, strides.size()));
+  };
+  return {item.dataset.file_offset + bytes_to(item.source.box.offset), bytes_to(span) + item.dataset.element_size};
 }
 
-std::uint64_t RowCursor::first_offset(const WriteItem& item) {
-  std::uint64_t elements = 0;
-  for (std::size_t d = 0; d < item.dataset.shape.size(); ++d) {
-    elements = elements * item.dataset.shape[d] + item.source.box.offset[d];
-  }
-  return item.dataset.file_offset + elements * item.dataset.element_size;
-}
-
-void RowCursor::enter_row() {
-  const BoxView<const std::byte>& source = item_->source;
-  const std::ptrdiff_t first = state::distance(source.box.offset, file_strides_, file_strides_.size());
-  row_offset_ =
-      item_->dataset.file_offset + static_cast<std::uint64_t>(first + state::distance(index_, file_strides_, outer_));
-  taken_ = 0;
-  if (copied_rows_ > 1) {
-    --copied_rows_;
-    row_ += row_bytes_;
-  } else {
-    copied_rows_ = 0;
-    row_ = source.data + state::distance(index_, source.strides_bytes, outer_);
-  }
-}
-
-void RowCursor::copy_row() {
-  const std::size_t element_size = item_->dataset.element_size;
-  copy_.resize(row_bytes_);
-  copy_box(copy_.data(), dense_strides(row_extent_, element_size), row_, row_strides_, row_extent_, element_size);
-  row_ = copy_.data();
-  copied_rows_ = 1;
-}
-
-/// Those that begin before @p end in the file, as far as they are neighbours in the last dimension that is stepped
-/// through: one copy from the device gets them all.
-void RowCursor::copy_rows(std::uint64_t end) {
-  const BoxView<const std::byte>& source = item_->source;
-  Extents extent = row_extent_;
-  Strides strides = row_strides_;
-  copied_rows_ = 1;
-  if (outer_ > 0) {
-    const std::size_t last = outer_ - 1;
-    const auto apart = static_cast<std::uint64_t>(file_strides_[last]);
-    copied_rows_ = std::min(source.box.extent[last] - index_[last], (end - row_offset_ - 1) / apart + 1);
-    extent.insert(extent.begin(), copied_rows_);
-    strides.insert(strides.begin(), source.strides_bytes[last]);
-  }
-  copy_.resize(copied_rows_ * row_bytes_);
-  const std::size_t element_size = item_->dataset.element_size;
-  copy_from({row_, {Extents(extent.size(), 0), extent}, strides, source.space}, row_, extent, element_size,
-            copy_.data(), dense_strides(extent, element_size), *staging_);
-  row_ = copy_.data();
-}
-
-std::span<const std::byte> RowCursor::piece(std::uint64_t end) {
-  if (!dense_ && !has_copy()) {
-    if (item_->source.space != nullptr) {
-      copy_rows(end);
-    } else {
-      copy_row();
+/// Elements that the range cuts are taken whole, and then cut.
+void for_each_piece(const WriteItem& item, std::uint64_t begin, std::uint64_t end, BlockFeed& feed,
+                    const UsePiece& use) {
+  const Dataset& dataset = item.dataset;
+  const std::size_t element_size = dataset.element_size;
+  const auto elements_to = [&](std::uint64_t offset, std::size_t rounding) {
+    const std::uint64_t bytes = std::max(offset, dataset.file_offset) - dataset.file_offset;
+    return std::min((bytes + rounding) / element_size, volume(dataset.shape));
+  };
+  const std::uint64_t first = elements_to(begin, 0);
+  for (const Box& range : boxes_of_range(dataset.shape, first, elements_to(end, element_size - 1) - first)) {
+    const Box part = intersection(range, item.source.box);
+    if (volume(part.extent) == 0) {
+      continue;
     }
-  }
-  return {row_ + taken_, static_cast<std::size_t>(std::min(row_bytes_ - taken_, end - offset()))};
-}
-
-void RowCursor::advance(std::uint64_t bytes) {
-  taken_ += bytes;
-  if (taken_ < row_bytes_) {
-    return;
-  }
-  if (--rows_left_ > 0) {
-    static_cast<void>(state::next_index(index_, item_->source.box.extent, outer_));
-    enter_row();
-  } else {
-    Bytes().swap(copy_);  // there may be very many cursors
+    auto content = feed.take(item.source, part, element_size);
+    for_each_run(part, dataset.shape, [&](std::uint64_t at, std::uint64_t count) {
+      const std::uint64_t offset = dataset.file_offset + at * element_size;
+      const auto run = content.first(static_cast<std::size_t>(count) * element_size);
+      const std::uint64_t from = std::max(begin, offset);
+      use(from, run.subspan(from - offset, std::min(end, offset + run.size()) - from));
+      content = content.subspan(run.size());
+    });
   }
 }
 

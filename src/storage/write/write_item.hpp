@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/dataset.hpp"
+#include "storage/format/file_index.hpp"
 #include "storage/write/data_stream.hpp"
 
 namespace reprieve::storage {
@@ -128,47 +130,16 @@ void add_checksums(const WriteItem& item, BlockFeed& feed, std::vector<std::uint
 /// Reads all items back and compares them with the checksums. @throws CorruptError, StorageError
 void check_items(const PosixFile& file, std::span<const WriteItem> items, std::span<const std::uint64_t> checksums);
 
-/// Steps through the rows of an item: the ranges that lie side by side in the file.
-class RowCursor {
- public:
-  /// @param item  must outlive the cursor. A row that does not lie side by side in memory is copied while the cursor is
-  /// in it; of rows on a device those up to the end of a piece are copied together.
-  /// @param staging  for these; must outlive the cursor too
-  RowCursor(const WriteItem& item, state::Staging& staging);
+/// What of the file lies between the first and the last byte of an item that is not empty.
+[[nodiscard]] Region region_of(const WriteItem& item);
 
-  /// Where in the file the first byte of an item belongs.
-  [[nodiscard]] static std::uint64_t first_offset(const WriteItem& item);
+/// What takes bytes and where in the file they belong.
+using UsePiece = std::function<void(std::uint64_t offset, std::span<const std::byte> bytes)>;
 
-  [[nodiscard]] bool done() const noexcept { return rows_left_ == 0; }
-  /// Where in the file the next byte belongs.
-  [[nodiscard]] std::uint64_t offset() const noexcept { return row_offset_ + taken_; }
-  /// The rest of the row, or what of it lies before @p end in the file; `offset()` must. Valid until `advance`.
-  [[nodiscard]] std::span<const std::byte> piece(std::uint64_t end);
-  /// Continues behind the next @p bytes, at most the rest of the row.
-  void advance(std::uint64_t bytes);
-
- private:
-  void enter_row();
-  void copy_row();
-  void copy_rows(std::uint64_t end);
-  [[nodiscard]] bool has_copy() const noexcept { return copied_rows_ > 0; }
-
-  const WriteItem* item_;
-  Strides file_strides_;  ///< in bytes
-  std::size_t outer_;     ///< dimensions that are stepped through from row to row
-  Extents row_extent_;    ///< of the other dimensions
-  Strides row_strides_;   ///< in memory
-  std::uint64_t row_bytes_;
-  bool dense_;     ///< a row lies side by side in memory
-  Extents index_;  ///< of the row
-  std::uint64_t rows_left_;
-  std::uint64_t row_offset_ = 0;
-  const std::byte* row_ = nullptr;
-  std::uint64_t taken_ = 0;  ///< bytes of the row
-  Bytes copy_;
-  std::uint64_t copied_rows_ = 0;  ///< that lie there, from `row_` on
-  state::Staging* staging_;
-};
+/// Calls @p use for the bytes of an item that belong from @p begin to before @p end in the file, in ascending order.
+/// @param feed  to be used again for the next
+void for_each_piece(const WriteItem& item, std::uint64_t begin, std::uint64_t end, BlockFeed& feed,
+                    const UsePiece& use);
 
 /// Everything a rank needs to write its part of a file: offsets from rank 0, and the memory that goes there.
 /// Made collectively; from then on the direct writer needs neither MPI nor HDF5.
@@ -176,10 +147,8 @@ struct WritePlan {
   /// One variable, as much as all ranks must know of it to write it together.
   struct Variable {
     std::string name;
-    ElementType type;
     std::uint64_t file_offset = 0;  ///< of the dataset
     std::uint64_t bytes = 0;        ///< of the whole dataset
-    std::uint64_t most_pieces = 0;  ///< where the ranks write it together: the greatest number that any has
     bool scattered = false;         ///< some rank has it in pieces too small for a write of their own
     std::size_t first_item = 0;     ///< this rank's boxes of it
     std::size_t item_count = 0;

@@ -7,7 +7,6 @@
 /// @throws StorageError, CorruptError (on this rank alone: the caller agrees); UnresponsiveError
 
 #include <array>
-#include <cstdint>
 #include <string>
 
 #include "cluster/communicator.hpp"
@@ -33,8 +32,6 @@ namespace reprieve::storage {
 /// than the communicator's time limit, a line on stderr names the rank, the file and the stage, and the process is
 /// aborted: there is no other way out of such a call.
 [[nodiscard]] WrittenPart write_by_mpio(cluster::Communicator& comm, const WritePlan& plan, const std::string& what);
-/// The largest piece of one transfer there. MPI-IO counts in int; far below that, buffers stay small as well.
-inline constexpr std::uint64_t kMpioPieceBytes = std::uint64_t{64} << 20U;
 
 /// A kind of writer. Its name in settings, and whether it can write in the background (then by `write_directly`), stand
 /// in the table of reprieve/save.hpp.
@@ -42,8 +39,6 @@ struct WriterRow {
   WriterKind kind;
   /// For all ranks together.
   WrittenPart (*write)(cluster::Communicator& comm, const WritePlan& plan, const std::string& what);
-  /// If it makes collective transfers, the same number on every rank: at most that much in each.
-  std::uint64_t piece_bytes;
   /// It opens the file by HDF5, which may change the structure that was laid out.
   bool opens_structure;
   /// It can write arrays in chunks.
@@ -52,8 +47,8 @@ struct WriterRow {
 
 /// In the order of that table.
 inline constexpr std::array<WriterRow, detail::kWriters.size()> kWriterRows{{
-    {WriterKind::direct, write_directly_or_exchange, 0, false, true},
-    {WriterKind::mpio, write_by_mpio, kMpioPieceBytes, true, false},
+    {WriterKind::direct, write_directly_or_exchange, false, true},
+    {WriterKind::mpio, write_by_mpio, true, false},
 }};
 
 }  // namespace reprieve::storage
