@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "faults/field_test.hpp"
 #include "faults/injector/faulty_calls.hpp"
 #include "faults/lives.hpp"
 #include "faults/valid_checkpoints.hpp"
@@ -224,50 +225,6 @@ class FaultyDisk {
 
 constexpr std::uint64_t kStateBytes = 4U << 20U;  // of two ranks; a little less than what they have
 
-/// A program that does what it is told, one thing at a time.
-class ByOrder {
- public:
-  explicit ByOrder(const fs::path& directory, bool reserve = false)
-      : job_({.ranks = 2,
-              .arguments = {program("faults_by_order"), orders_.path(), directory, reserve ? "reserve" : ""}}) {}
-
-  /// What came of the opening of the directory.
-  [[nodiscard]] std::string opened() { return answer(0); }
-
-  /// Waits for it.
-  [[nodiscard]] bool has_ended() {
-    return wait_until([&] { return !job_.running(); }, 60s);
-  }
-
-  std::string operator()(const std::string& order) {
-    const fs::path file = orders_ / std::to_string(++given_);
-    std::ofstream(fs::path(file).concat(".new")) << order << '\n';
-    fs::rename(fs::path(file).concat(".new"), file);
-    return answer(given_);
-  }
-
- private:
-  std::string answer(std::size_t number) {
-    std::vector<std::string> lines;
-    const bool came = wait_until(
-        [&] {
-          lines.clear();
-          std::istringstream stream(job_.out());
-          for (std::string line; std::getline(stream, line) && !stream.eof();) {
-            lines.push_back(line);
-          }
-          return lines.size() > number || !job_.running();
-        },
-        60s);
-    EXPECT_TRUE(came) << "hangs\n" << job_.err();
-    return lines.size() > number ? lines[number] : "nothing: " + job_.err();
-  }
-
-  TemporaryDirectory orders_;
-  std::size_t given_ = 0;
-  Mpirun job_;
-};
-
 /// Takes all the space that there is but @p left bytes.
 class Filler {
  public:
@@ -369,7 +326,7 @@ TEST_P(FullDisk, IsToldWithNeededAndAvailableBytes) {
 /// To the last byte: nothing at all can be allocated any more.
 TEST_P(FullDisk, AReserveHasRoomForTheLastSave) {
   REPRIEVE_NEEDS_MOUNT(GetParam(), options());
-  ByOrder job(run_, true);
+  ByOrder job(run_, "reserve");
   EXPECT_EQ(job.opened(), "done");
   const Filler filler(mounted_->path(), 0);
   EXPECT_EQ(job("save 1"), "done");

@@ -2,12 +2,12 @@
 // Every call to the file system fails once while MPI-IO writes. MPI-IO then may report it, hide it, or hang: the save
 // succeeds or fails alike on all ranks, or the library ends the job and says where it hung. No checkpoint is corrupt.
 
-#include <gtest/gtest.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <iostream>
-#include <sstream>
 
 #include "faults/field_test.hpp"
 #include "support/process.hpp"
@@ -30,49 +30,46 @@ std::ostream& operator<<(std::ostream& stream, const MpioFault& fault) {
 
 class MpioEveryCall : public testing::TestWithParam<MpioFault> {
  protected:
-  struct Life {
-    std::uint64_t trials = 0;  ///< begun
-    bool at_end = false;       ///< no such call any more
-  };
-
-  Life live(std::uint64_t first) {
+  /// A job in which one call after the other fails. True if there is no such call any more.
+  bool live() {
+    ByOrder job(run_, "mpio");
+    EXPECT_EQ(job.opened(), "done");
+    EXPECT_EQ(job("save " + std::to_string(++number_)), "done");
+    EXPECT_EQ(job("hurry"), "done");
     const MpioFault& fault = GetParam();
-    Mpirun job({.ranks = 2,
-                .arguments = {program("faults_mpio_saver"), run_, std::to_string(fault.rank), fault.call,
-                              std::to_string(fault.error), std::to_string(first)}});
-    EXPECT_TRUE(job.wait(120s).has_value()) << "hangs\n" << job.out() << job.err();
-    Life life;
-    std::istringstream lines(job.out());
-    for (std::string line; std::getline(lines, line);) {
-      life.trials += line.starts_with("trial ") ? 1U : 0U;
-      life.at_end = life.at_end || line == "end";
-      errors_ += line.starts_with("error ") ? 1 : 0;
-      EXPECT_FALSE(line.starts_with("different")) << line;
+    std::string outcome;
+    for (bool lives = !HasFailure(); lives; ++calls_) {
+      outcome = job(fmt::format("fail {} {} {} {} {}", ++number_, fault.rank, fault.call, fault.error, calls_ + 1));
+      EXPECT_FALSE(outcome.starts_with("different")) << outcome;
+      errors_ += outcome.starts_with("error ") ? 1 : 0;
+      lives = outcome.starts_with("error ") || outcome == "done";
     }
-    if (!life.at_end) {
+    const bool at_end = outcome == "no such call";
+    if (at_end) {
+      EXPECT_EQ(job("quit"), "done");
+    } else {
       ++hangs_;
-      EXPECT_NE(job.err().find("no answer from '"), std::string::npos) << job.out() << job.err();
+      EXPECT_THAT(outcome, testing::HasSubstr("no answer from '"));
     }
-    EXPECT_TRUE(job.wait_for_descendants(60s));
-    return life;
+    EXPECT_TRUE(job.has_left_nothing());
+    return at_end;
   }
 
   TemporaryDirectory directory_;
   std::filesystem::path run_ = directory_ / "run";
+  int number_ = 0;  ///< of the last checkpoint
+  int calls_ = 0;   ///< that were to fail
   int errors_ = 0;
   int hangs_ = 0;
 };
 
 TEST_P(MpioEveryCall, FailsOnce) {
-  std::uint64_t done = 0;
-  for (Life life; !life.at_end;) {
-    life = live(done + 1);
-    ASSERT_GT(life.trials, 0U);
-    done += life.trials;
+  for (bool at_end = false; !at_end;) {
+    at_end = live();
     EXPECT_FALSE(expect_valid_checkpoints(run_).empty());
     ASSERT_FALSE(HasFailure());
   }
-  std::cout << "mpio, " << GetParam() << ": " << done - 1 << " faults, " << errors_ << " errors, " << hangs_
+  std::cout << "mpio, " << GetParam() << ": " << calls_ - 1 << " faults, " << errors_ << " errors, " << hangs_
             << " ended by the library\n";
 }
 

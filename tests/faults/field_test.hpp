@@ -2,14 +2,17 @@
 #pragma once
 
 /// @file
-/// What the tests have in common that disturb a field (e2e/programs/field.cpp).
+/// What the tests have in common that disturb a field (e2e/programs/field.cpp), or a program that obeys.
 
 #include <gmock/gmock.h>
 #include <signal.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -100,6 +103,54 @@ class FieldTest : public testing::Test {
   }
 
   TemporaryDirectory directory_;
+};
+
+/// A program that does what it is told, one thing at a time.
+class ByOrder {
+ public:
+  /// @param option  of the program, or nothing
+  explicit ByOrder(const std::filesystem::path& directory, const std::string& option = "")
+      : job_({.ranks = 2, .arguments = {program("faults_by_order"), orders_.path(), directory, option}}) {}
+
+  /// What came of the opening of the directory.
+  [[nodiscard]] std::string opened() { return answer(0); }
+
+  /// Waits for it.
+  [[nodiscard]] bool has_ended() {
+    return wait_until([&] { return !job_.running(); }, kLimit);
+  }
+  /// The same of all its processes.
+  [[nodiscard]] bool has_left_nothing() { return job_.wait_for_descendants(kLimit); }
+
+  std::string operator()(const std::string& order) {
+    const std::filesystem::path file = orders_ / std::to_string(++given_);
+    std::ofstream(std::filesystem::path(file).concat(".new")) << order << '\n';
+    std::filesystem::rename(std::filesystem::path(file).concat(".new"), file);
+    return answer(given_);
+  }
+
+ private:
+  std::string answer(std::size_t number) {
+    std::vector<std::string> lines;
+    const bool came = wait_until(
+        [&] {
+          lines.clear();
+          std::istringstream stream(job_.out());
+          for (std::string line; std::getline(stream, line) && !stream.eof();) {
+            lines.push_back(line);
+          }
+          return lines.size() > number || !job_.running();
+        },
+        kLimit);
+    EXPECT_TRUE(came) << "hangs\n" << job_.err();
+    return lines.size() > number ? lines[number] : "nothing: " + job_.err();
+  }
+
+  static constexpr std::chrono::seconds kLimit{60};
+
+  TemporaryDirectory orders_;
+  std::size_t given_ = 0;
+  Mpirun job_;
 };
 
 }  // namespace reprieve::test

@@ -24,11 +24,8 @@ target_include_directories(faults_injector PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 foreach(source IN LISTS faults_program_sources)
   get_filename_component(name ${source} NAME_WE)
   add_executable(faults_${name} ${source})
-  target_link_libraries(faults_${name} PRIVATE reprieve_internal reprieve_options)
+  target_link_libraries(faults_${name} PRIVATE faults_injector reprieve_internal reprieve_options)
   target_include_directories(faults_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  if(name MATCHES "_saver$")  # these make their own calls fail
-    target_link_libraries(faults_${name} PRIVATE faults_injector)
-  endif()
   list(APPEND faults_programs faults_${name})
 endforeach()
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// faults_by_order ORDERS DIR [reserve]: opens the directory DIR and does what the files ORDERS/1, ORDERS/2 ... say,
-// each as soon as it is there. Rank 0 prints one line for the opening and for each order: "done", or "error CODE
+// faults_by_order ORDERS DIR [reserve|mpio]: opens the directory DIR and does what the files ORDERS/1, ORDERS/2 ...
+// say, each as soon as it is there. Rank 0 prints one line for the opening and for each order: "done", or "error CODE
 // MESSAGE", the same on all ranks (else "different ..."). Orders:
 //   save N            saves checkpoint N
+//   hurry             opens the directory again: from now on nothing may take longer than 2 s
+//   fail N RANK CALL ERROR OCCURRENCE
+//                     saves checkpoint N while that call of the kind CALL on the new file fails on that rank; "no such
+//                     call" if it makes fewer
 //   restore           restores the newest checkpoint, which must hold the right values
 //   starve N RANK     saves checkpoint N while that rank has no descriptor left
 //   limit_size RANK   from now on that rank can write no files of more than 64 KiB
@@ -23,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "faults/injector/faulty_calls.hpp"
 #include "faults/programs/world.hpp"
 #include "reprieve/reprieve.hpp"
 
@@ -62,16 +67,16 @@ class NoDescriptors {
 
 class Run {
  public:
-  Run(const char* orders, const char* directory, bool reserve) : orders_(orders) {
+  Run(const char* orders, const char* directory, const std::string& option) : orders_(orders), directory_(directory) {
     const auto rank = static_cast<std::uint64_t>(world_.rank);
     field_.resize(kPart);
     checkpoint_.add_distributed("field", field_.data(),
                                 {{kPart * static_cast<std::uint64_t>(world_.size)}, {kPart * rank}, {kPart}});
-    ManagerOptions options;
-    options.reserve = reserve;
-    options.io = FileIo::direct;
+    options_.reserve = option == "reserve";
+    options_.writer = option == "mpio" ? WriterKind::mpio : WriterKind::direct;
+    options_.io = FileIo::direct;
     attempt([&] {
-      manager_ = std::make_unique<CheckpointManager>(MPI_COMM_WORLD, checkpoint_, directory, options);
+      open();
       manager_->restore_or_initialize();
     });
   }
@@ -87,15 +92,45 @@ class Run {
   }
 
  private:
+  void open() {
+    manager_.reset();
+    manager_ = std::make_unique<CheckpointManager>(MPI_COMM_WORLD, checkpoint_, directory_, options_);
+  }
+
   void attempt(const std::function<void()>& operation) {
     std::string outcome = "done";
+    has_made_call_ = true;
     try {
       operation();
     } catch (const Error& error) {
       outcome = std::string("error ") + to_string(error.code()) + " " + error.what();
     }
     std::replace(outcome.begin(), outcome.end(), '\n', ' ');
-    test::tell(world_, test::agreed(outcome));
+    test::tell(world_, test::agreed(has_made_call_ ? outcome : "no such call"));
+  }
+
+  void save_and_fail(std::uint64_t number, std::istringstream& order) {
+    test::Fault fault{.path = ".chieftemp/"};
+    int victim = 0;
+    std::string call;
+    order >> victim >> call >> fault.error >> fault.occurrence;
+    fault.call = test::call_of(call);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (victim == world_.rank) {
+      test::arm(fault);
+    }
+    const auto disarm = [&] {
+      int hit = victim == world_.rank && test::disarm().failed > 0 ? 1 : 0;
+      MPI_Bcast(&hit, 1, MPI_INT, victim, MPI_COMM_WORLD);
+      has_made_call_ = hit == 1;
+    };
+    try {
+      manager_->save(number);
+    } catch (const Error&) {
+      disarm();
+      throw;
+    }
+    disarm();
   }
 
   void obey(const std::string& word, std::istringstream& order) {
@@ -110,6 +145,11 @@ class Run {
       if (!info || !std::all_of(field_.begin(), field_.end(), [=](auto value) { return value == expected; })) {
         throw std::runtime_error("not the values of the checkpoint");
       }
+    } else if (word == "hurry") {
+      options_.io_timeout = std::chrono::seconds(2);
+      open();
+    } else if (word == "fail") {
+      save_and_fail(number, order);
     } else if (word == "starve") {
       int victim = 0;
       order >> victim;
@@ -139,6 +179,9 @@ class Run {
 
   test::World world_;
   std::filesystem::path orders_;
+  std::filesystem::path directory_;
+  ManagerOptions options_;
+  bool has_made_call_ = true;  ///< that was to fail
   Checkpoint checkpoint_;
   std::vector<std::uint64_t> field_;
   std::unique_ptr<CheckpointManager> manager_;
@@ -148,12 +191,17 @@ class Run {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: faults_by_order ORDERS DIR [reserve]\n";
+    std::cerr << "usage: faults_by_order ORDERS DIR [reserve|mpio]\n";
     return 2;
   }
+  const std::string option = argc > 3 ? argv[3] : "";
   MPI_Init(&argc, &argv);
   try {
-    Run(argv[1], argv[2], argc > 3 && std::string(argv[3]) == "reserve").obey_all();
+    Run(argv[1], argv[2], option).obey_all();
+    if (option == "mpio") {
+      std::cout.flush();
+      ::_exit(0);  // after errors within MPI-IO, HDF5 may crash in MPI_Finalize
+    }
   } catch (const std::exception& error) {
     std::cerr << "faults_by_order: " << error.what() << std::endl;
     MPI_Abort(MPI_COMM_WORLD, 3);
