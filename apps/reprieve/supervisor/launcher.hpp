@@ -174,8 +174,6 @@ struct NamedHosts {
 [[nodiscard]] std::optional<std::vector<std::string>> on_nodes_of_srun(const std::vector<std::string>& command,
                                                                        const std::vector<std::string>& words);
 
-// What a launcher reaches on which hosts.
-
 /// Starts a small process on each host by the launcher itself, some hosts at a time: an unreachable host cannot get a
 /// rank. Until it is done, it must be advanced, and children be reaped. Thread: main.
 class HostProbe {
