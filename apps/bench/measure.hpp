@@ -85,8 +85,7 @@ void add_options(CLI::App& command, CommonOptions& options);
 /// Sizes of the state. They are greater than zero.
 void add_sizes(CLI::App& command, std::vector<double>& sizes_mib);
 
-// Statistics of repeated measurements.
-
+/// Statistics of repeated measurements.
 struct Summary {
   double median = 0;
   double low = 0;   ///< first quartile
@@ -132,8 +131,6 @@ inline double fitted_exponent(const std::vector<double>& xs, const std::vector<d
   }
   return covariance / variance;
 }
-
-// How results are written.
 
 /// "1.2 ms .. 1.4 ms".
 [[nodiscard]] std::string quartiles(const Summary& summary);
@@ -226,8 +223,6 @@ class Experiment {
   std::uint64_t bytes_;
   std::vector<Result> results_;
 };
-
-// Costs as functions of a size, and how they grow.
 
 /// What is measured at each point of a curve: seconds, or bytes.
 struct Cost {

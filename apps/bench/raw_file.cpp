@@ -51,6 +51,29 @@ bool uncached_works(const std::filesystem::path& directory) {
   return file.get() >= 0 && write_with(file.get(), byte, 0, kDontCache) == 1;
 }
 
+/// @param transfer  of one piece: from its offset and its size to what the system returns
+/// @return the errno of a failure, or 0
+template <class Transfer>
+int by_threads(std::size_t bytes, Transfer&& transfer) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<int> error{0};
+  const auto work = [&] {
+    for (std::size_t begin = next.fetch_add(kChunk); begin < bytes && error == 0; begin = next.fetch_add(kChunk)) {
+      const std::size_t size = std::min(kChunk, bytes - begin);
+      errno = 0;
+      if (transfer(begin, size) != static_cast<ssize_t>(size)) {
+        error = errno == 0 ? EIO : errno;
+      }
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < kThreads; ++i) {
+    threads.emplace_back(work);
+  }
+  threads.clear();
+  return error;
+}
+
 using storage::check_hdf5;
 using storage::Hdf5Handle;
 using storage::make_property_list;
@@ -170,36 +193,24 @@ void RawFile::allocate(std::uint64_t size) const {
 }
 
 void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const {
-  if (!goes_past_cache(method)) {
-    return write_buffered(bytes, offset, method);
+  if (goes_past_cache(method)) {
+    const int error = by_threads(bytes.size(), [&](std::size_t begin, std::size_t size) {
+      return ::pwrite(descriptor(), &bytes[begin], size, at(offset + begin));
+    });
+    if (error != 0) {
+      fail("write", path_, error);
+    }
+    return;
   }
-  by_threads(bytes.size(), "write", [&](std::size_t begin, std::size_t size) {
-    return ::pwrite(descriptor_.get(), &bytes[begin], size, at(offset + begin));
-  });
-}
-
-void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset, RawMethod method) const {
-  if (method == RawMethod::mapped) {
-    return read_mapped(bytes, offset);
-  }
-  if (!goes_past_cache(method)) {
-    return read_buffered(bytes, offset);
-  }
-  by_threads(bytes.size(), "read", [&](std::size_t begin, std::size_t size) {
-    return ::pread(descriptor_.get(), &bytes[begin], size, at(offset + begin));
-  });
-}
-
-void RawFile::write_buffered(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const {
   const int flags = method == RawMethod::uncached ? kDontCache : 0;
   while (!bytes.empty()) {
-    const ssize_t written = write_with(descriptor_.get(), bytes.first(std::min(bytes.size(), kChunk)), offset, flags);
+    const ssize_t written = write_with(descriptor(), bytes.first(std::min(bytes.size(), kChunk)), offset, flags);
     if (written <= 0) {
       fail("write", path_, written < 0 ? errno : EIO);
     }
     if (method == RawMethod::started &&
-        ::sync_file_range(descriptor_.get(), at(offset), at(static_cast<std::uint64_t>(written)),
-                          SYNC_FILE_RANGE_WRITE) != 0) {
+        ::sync_file_range(descriptor(), at(offset), at(static_cast<std::uint64_t>(written)), SYNC_FILE_RANGE_WRITE) !=
+            0) {
       fail("begin to write", path_, errno);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -207,49 +218,32 @@ void RawFile::write_buffered(std::span<const std::byte> bytes, std::uint64_t off
   }
 }
 
-void RawFile::read_buffered(std::span<std::byte> bytes, std::uint64_t offset) const {
+void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset, RawMethod method) const {
+  if (goes_past_cache(method)) {
+    const int error = by_threads(bytes.size(), [&](std::size_t begin, std::size_t size) {
+      return ::pread(descriptor(), &bytes[begin], size, at(offset + begin));
+    });
+    if (error != 0) {
+      fail("read", path_, error);
+    }
+    return;
+  }
+  if (method == RawMethod::mapped && !bytes.empty()) {
+    void* const place = ::mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED, descriptor(), at(offset));
+    if (place == MAP_FAILED) {
+      fail("map", path_, errno);
+    }
+    std::memcpy(bytes.data(), place, bytes.size());
+    ::munmap(place, bytes.size());
+    return;
+  }
   while (!bytes.empty()) {
-    const ssize_t got = ::pread(descriptor_.get(), bytes.data(), std::min(bytes.size(), kChunk), at(offset));
+    const ssize_t got = ::pread(descriptor(), bytes.data(), std::min(bytes.size(), kChunk), at(offset));
     if (got <= 0) {
       fail("read", path_, got < 0 ? errno : EIO);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
-  }
-}
-
-void RawFile::read_mapped(std::span<std::byte> bytes, std::uint64_t offset) const {
-  if (bytes.empty()) {
-    return;
-  }
-  void* const place = ::mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED, descriptor_.get(), at(offset));
-  if (place == MAP_FAILED) {
-    fail("map", path_, errno);
-  }
-  std::memcpy(bytes.data(), place, bytes.size());
-  ::munmap(place, bytes.size());
-}
-
-template <class Transfer>
-void RawFile::by_threads(std::size_t bytes, const char* action, Transfer&& transfer) const {
-  std::atomic<std::size_t> next{0};
-  std::atomic<int> error{0};
-  const auto work = [&] {
-    for (std::size_t begin = next.fetch_add(kChunk); begin < bytes && error == 0; begin = next.fetch_add(kChunk)) {
-      const std::size_t size = std::min(kChunk, bytes - begin);
-      errno = 0;
-      if (transfer(begin, size) != static_cast<ssize_t>(size)) {
-        error = errno == 0 ? EIO : errno;
-      }
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < kThreads; ++i) {
-    threads.emplace_back(work);
-  }
-  threads.clear();
-  if (error != 0) {
-    fail(action, path_, error);
   }
 }
 
@@ -262,7 +256,7 @@ void RawFile::sync() const {
 void drop_from_cache(const std::filesystem::path& file) {
   const RawFile opened(file, O_RDONLY);
   opened.sync();
-  if (const int error = ::posix_fadvise(opened.descriptor_.get(), 0, 0, POSIX_FADV_DONTNEED); error != 0) {
+  if (const int error = ::posix_fadvise(opened.descriptor(), 0, 0, POSIX_FADV_DONTNEED); error != 0) {
     fail("drop from the page cache", file, error);
   }
 }
@@ -278,7 +272,7 @@ void read_into_cache(const std::filesystem::path& file) {
 
 void settle(const std::filesystem::path& directory) {
   const RawFile opened(directory, O_RDONLY | O_DIRECTORY);
-  if (::syncfs(opened.descriptor_.get()) != 0) {
+  if (::syncfs(opened.descriptor()) != 0) {
     fail("sync", directory, errno);
   }
 }

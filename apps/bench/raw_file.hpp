@@ -36,17 +36,9 @@ class RawFile {
   /// The same, and also if the method is `mapped`.
   void read(std::span<std::byte> bytes, std::uint64_t offset, RawMethod method) const;
   void sync() const;
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
 
  private:
-  friend void drop_from_cache(const std::filesystem::path& file);
-  friend void settle(const std::filesystem::path& directory);
-  void write_buffered(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const;
-  void read_buffered(std::span<std::byte> bytes, std::uint64_t offset) const;
-  void read_mapped(std::span<std::byte> bytes, std::uint64_t offset) const;
-  /// @param transfer  of one piece: from its offset and its size to what the system returns
-  template <class Transfer>
-  void by_threads(std::size_t bytes, const char* action, Transfer&& transfer) const;
-
   std::filesystem::path path_;
   core::Descriptor descriptor_;
 };

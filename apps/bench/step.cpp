@@ -10,7 +10,6 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <memory>
 #include <random>
 #include <thread>
 

@@ -66,50 +66,46 @@ class JsonSection : public CLI::Config {
 
   /// Nobody has one written.
   [[nodiscard]] std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
-  [[nodiscard]] std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
+  [[nodiscard]] std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    const PlainJson document = PlainJson::parse(input, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/false);
+    // A document that is no JSON object is reported by whoever reads the other sections.
+    const auto section = document.is_object() ? document.find(name_) : document.end();
+    if (!document.is_object() || section == document.end()) {
+      return {};
+    }
+    if (!section->is_object()) {
+      throw reprieve::ConfigError("\"" + name_ + "\" must be an object");
+    }
+    std::vector<CLI::ConfigItem> result;
+    for (const auto& [key, value] : section->items()) {
+      const CLI::Option& option = find_option(key);
+      if (!fits(option, value)) {
+        throw reprieve::ConfigError("\"" + name_ + "." + key + "\" must be " + expected_type(option) + ", not " +
+                                    value.dump());
+      }
+      CLI::ConfigItem item;
+      item.name = option_name(key);
+      for (const PlainJson& each : value.is_array() ? value : PlainJson::array({value})) {
+        item.inputs.push_back(each.is_string() ? each.get<std::string>() : each.dump());
+      }
+      result.push_back(std::move(item));
+    }
+    return result;
+  }
 
  private:
-  [[nodiscard]] const CLI::Option& find_option(const std::string& key) const;
+  [[nodiscard]] const CLI::Option& find_option(const std::string& key) const {
+    const CLI::Option* const option = app_->get_option_no_throw("--" + option_name(key));
+    if (option == nullptr || !option->get_configurable() || key != key_name(key)) {
+      throw reprieve::ConfigError("unknown key \"" + key + "\" in section \"" + name_ +
+                                  "\"; allowed are: " + configurable_keys(*app_));
+    }
+    return *option;
+  }
 
   const CLI::App* app_;
   std::string name_;
 };
-
-const CLI::Option& JsonSection::find_option(const std::string& key) const {
-  const CLI::Option* const option = app_->get_option_no_throw("--" + option_name(key));
-  if (option == nullptr || !option->get_configurable() || key != key_name(key)) {
-    throw reprieve::ConfigError("unknown key \"" + key + "\" in section \"" + name_ +
-                                "\"; allowed are: " + configurable_keys(*app_));
-  }
-  return *option;
-}
-
-std::vector<CLI::ConfigItem> JsonSection::from_config(std::istream& input) const {
-  const PlainJson document = PlainJson::parse(input, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/false);
-  // A document that is no JSON object is reported by whoever reads the other sections.
-  const auto section = document.is_object() ? document.find(name_) : document.end();
-  if (!document.is_object() || section == document.end()) {
-    return {};
-  }
-  if (!section->is_object()) {
-    throw reprieve::ConfigError("\"" + name_ + "\" must be an object");
-  }
-  std::vector<CLI::ConfigItem> result;
-  for (const auto& [key, value] : section->items()) {
-    const CLI::Option& option = find_option(key);
-    if (!fits(option, value)) {
-      throw reprieve::ConfigError("\"" + name_ + "." + key + "\" must be " + expected_type(option) + ", not " +
-                                  value.dump());
-    }
-    CLI::ConfigItem item;
-    item.name = option_name(key);
-    for (const PlainJson& each : value.is_array() ? value : PlainJson::array({value})) {
-      item.inputs.push_back(each.is_string() ? each.get<std::string>() : each.dump());
-    }
-    result.push_back(std::move(item));
-  }
-  return result;
-}
 
 constexpr int kExitError = 1;
 constexpr int kExitUsage = 2;

@@ -28,8 +28,6 @@
 
 namespace apps {
 
-// Options.
-
 inline constexpr const char* kForTests = "For tests and demonstrations";
 
 /// A range that is not repeated in the help, where the text says what matters.
@@ -77,15 +75,11 @@ class CommandLine {
   std::vector<std::function<void(reprieve::Settings&)>> overrides_;
 };
 
-// Numbers and times as people read them.
-
 /// "1 rank", "4 ranks".
 std::string ranks_text(int count);
 
 /// "7.3 s", "42 s", "3:05", "1:02:03".
 std::string format_duration(std::chrono::duration<double> duration);
-
-// Parts of the JSON summary that every program writes for scripts.
 
 /// Keys stay in the order in which they are written.
 using Json = nlohmann::ordered_json;
@@ -134,8 +128,6 @@ bool read_options(const Ranks& ranks, ProgramOptions& options, const std::functi
 /// @param name  of the program, for its messages
 /// @return the exit code: that of @p run, 2 for wrong options, 1 for any other error
 int run_program(const char* name, int argc, char** argv, RunFunction run);
-
-// One run of a program that computes step by step: what a preemption and the end have in common.
 
 /// A model under a handler.
 /// @tparam Model   register_state, check_restored, total_steps, finished, step and digest; summary_of(model) makes its

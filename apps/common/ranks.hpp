@@ -15,8 +15,6 @@
 
 namespace apps {
 
-// How a range is split over the ranks.
-
 /// A contiguous part of a range.
 struct Slice {
   std::size_t offset = 0;

@@ -157,8 +157,7 @@ class Simulation {
   double time_ = 0;
 };
 
-// The result of a run as JSON, for scripts.
-
+/// The result of a run as JSON, for scripts.
 struct Summary : apps::Outcome {
   Index ranks{};
   std::uint64_t step = 0;

@@ -23,7 +23,6 @@
 #include "supervisor/launcher.hpp"
 #include "termination/signal_flag.hpp"
 #include "text.hpp"
-#include "values.hpp"
 
 namespace reprieve::tool::drill_command {
 
@@ -152,9 +151,9 @@ Json to_json(const DrillReport& report) {
   const auto costs = supervisor::grace_costs(facts);
   return {{"verdict", words_of(report.verdict).id},
           {"findings", tool::to_json(report.findings)},
-          {"command", facts.command},
-          {"signal", facts.signal},
-          {"grace_s", facts.grace_s},
+          {"command", facts.asked.command},
+          {"signal", facts.signal_name()},
+          {"grace_s", facts.grace_s()},
           {"first_start", start_json(facts.first)},
           {"notice", facts.notice ? notice_json(*facts.notice) : Json()},
           {"second_start", facts.second ? start_json(*facts.second) : Json()},
@@ -169,7 +168,7 @@ Json to_json(const DrillReport& report) {
 
 void print_text(std::ostream& out, const DrillReport& report) {
   const DrillFacts& facts = report.facts;
-  out << fmt::format("drill   {}\n", printable(fmt::format("{}", fmt::join(facts.command, " "))));
+  out << fmt::format("drill   {}\n", printable(fmt::format("{}", fmt::join(facts.asked.command, " "))));
   if (facts.notice && !facts.notice->told.empty()) {
     out << fmt::format("notice  {}, at step {} or so\n", facts.notice->told, facts.notice->last_step.value_or(0));
   }
@@ -182,7 +181,7 @@ void print_text(std::ostream& out, const DrillReport& report) {
   for (const auto& directory : facts.kept) {
     out << fmt::format("\nkept: {}\n", core::escaped(directory.string()));
   }
-  const bool promises_no_output = report.verdict == DrillVerdict::would_survive && !facts.compares_outputs;
+  const bool promises_no_output = report.verdict == DrillVerdict::would_survive && !facts.asked.compare_outputs;
   out << fmt::format("\n{}{}\n", toned(words_of(report.verdict).tone, words_of(report.verdict).text),
                      promises_no_output ? ", as far as its registered variables say; --to-end --compare FILE looks at "
                                           "its output, too"
@@ -317,7 +316,6 @@ struct Options {
   std::vector<std::string> program;
   supervisor::DrillSettings settings;
   std::string signal;
-  std::vector<std::string> ignore;
   bool to_end = false;
   std::vector<std::string> outputs;
   std::string compare_command;
@@ -370,7 +368,8 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--memory", settings.watch_memory,
                    "List the memory of rank 0 that steps change and that no registered variable covers");
   command.add_flag("--kill-rank", settings.kill_rank, "Kill a rank of a resumed run, and see what the others do");
-  command.add_option("--ignore", options.ignore, "Variables that may differ where states are compared")->delimiter(',');
+  command.add_option("--ignore", settings.ignore, "Variables that may differ where states are compared")
+      ->delimiter(',');
   command.add_option("--run-dir", options.run_directory,
                      "Where to make the private directory for the run's record; all nodes must see it");
   command.add_flag("--keep", settings.keep, "Leave the checkpoints of the drill, and say where they are");
@@ -417,7 +416,6 @@ supervisor::DrillSettings settings_of(const Options& options) {
     settings.put_outputs_aside = [&] { put_aside(options.outputs); };
     settings.compare_outputs = [&] { return compare_outputs(options.outputs, options.compare_command); };
   }
-  settings.compare = [&](const auto& a, const auto& b) { return compare_states(a, b, options.ignore); };
   settings.say = [](const std::string& text) { std::cerr << "[drill] " << printable(text) << std::endl; };
   return settings;
 }

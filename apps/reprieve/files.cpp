@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "core/directory.hpp"
 #include "core/error.hpp"
@@ -183,21 +184,33 @@ std::map<fs::path, std::optional<FileState>> states_in(const fs::path& directory
   return states;
 }
 
-manager::DirectoryLock lock_for_a_moment(const fs::path& directory) {
-  return {directory / manager::kLockName, this_process(), std::chrono::milliseconds(0),
-          manager::DirectoryLock::Mark::kept};
+std::unique_ptr<manager::DirectoryLock> lock_for_a_moment(const fs::path& directory) {
+  return std::make_unique<manager::DirectoryLock>(directory / manager::kLockName, this_process(),
+                                                  std::chrono::milliseconds(0), manager::DirectoryLock::Mark::kept);
 }
 
 std::unique_ptr<manager::DirectoryLock> lock_if_free(const fs::path& directory) {
   try {
-    // NOLINTNEXTLINE(modernize-make-unique): it cannot be moved, and is made in place so
-    return std::unique_ptr<manager::DirectoryLock>(new manager::DirectoryLock(lock_for_a_moment(directory)));
+    return lock_for_a_moment(directory);
   } catch (const StorageError& error) {
     if (error.code() == ErrorCode::locked) {
       return nullptr;
     }
     throw;
   }
+}
+
+std::unique_ptr<manager::DirectoryLock> lock_soon(const fs::path& directory, const std::function<void()>& meanwhile) {
+  constexpr std::chrono::seconds kMostWait{120};
+  constexpr std::chrono::milliseconds kPause{100};
+  const auto end = std::chrono::steady_clock::now() + kMostWait;
+  auto lock = lock_if_free(directory);
+  while (!lock && std::chrono::steady_clock::now() < end) {
+    meanwhile();
+    std::this_thread::sleep_for(kPause);
+    lock = lock_if_free(directory);
+  }
+  return lock;
 }
 
 bool is_gone(const fs::path& file) noexcept {
@@ -238,6 +251,18 @@ std::vector<fs::path> quarantined_files(const fs::path& directory, std::string_v
                 [&](const fs::path& path) { return path.filename().string().find(ending) == std::string::npos; });
   std::ranges::sort(found);
   return found;
+}
+
+std::vector<manager::QuarantinedName> quarantined_names(const fs::path& directory, const std::string& prefix,
+                                                        std::string_view suffix) {
+  std::vector<manager::QuarantinedName> names;
+  for (const fs::path& file : quarantined_files(directory, suffix)) {
+    const auto name = manager::parse_quarantined_name(file.filename().string(), suffix);
+    if (name && (prefix.empty() || prefix == name->prefix)) {
+      names.push_back(*name);
+    }
+  }
+  return names;
 }
 
 std::vector<CheckpointFile> checkpoints_meant(const fs::path& directory, const std::string& prefix) {

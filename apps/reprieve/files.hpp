@@ -63,9 +63,12 @@ std::optional<FileState> state_of(const std::filesystem::path& file);
 std::map<std::filesystem::path, std::optional<FileState>> states_in(const std::filesystem::path& directory);
 
 /// Takes the lock of a directory for a short look or change, without waiting. @throws StorageError (locked)
-manager::DirectoryLock lock_for_a_moment(const std::filesystem::path& directory);
+std::unique_ptr<manager::DirectoryLock> lock_for_a_moment(const std::filesystem::path& directory);
 /// The same; null if a run has it.
 std::unique_ptr<manager::DirectoryLock> lock_if_free(const std::filesystem::path& directory);
+/// The same, but it waits for as long as a server of network files keeps the locks of a dead node.
+std::unique_ptr<manager::DirectoryLock> lock_soon(const std::filesystem::path& directory,
+                                                  const std::function<void()>& meanwhile);
 
 /// Whether there is nothing of that name now. False where that cannot be seen.
 bool is_gone(const std::filesystem::path& file) noexcept;
@@ -80,6 +83,10 @@ manager::LockHolder this_process();
 /// The checkpoints that a restart has quarantined, or that were rewound, sorted by name.
 std::vector<std::filesystem::path> quarantined_files(const std::filesystem::path& directory,
                                                      std::string_view suffix = manager::kCorruptSuffix);
+/// Those with a name that can be given back. @param prefix  empty: any
+std::vector<manager::QuarantinedName> quarantined_names(const std::filesystem::path& directory,
+                                                        const std::string& prefix,
+                                                        std::string_view suffix = manager::kCorruptSuffix);
 
 /// The checkpoints of the one prefix that is meant, oldest first. @param prefix  empty: the only one there is
 /// @throws UsageError if there are none, or several kinds

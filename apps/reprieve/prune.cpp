@@ -208,7 +208,7 @@ int run(const Options& options) {
   const std::uint64_t freed_bytes = total_size(plan.remove);
   if (!options.dry_run) {
     // To verify takes long, and a job that starts meanwhile does not wait for it.
-    const manager::DirectoryLock lock = lock_for_a_moment(options.directory);
+    const auto lock = lock_for_a_moment(options.directory);
     if (states_in(options.directory) != states) {
       throw StorageError(ErrorCode::locked, fmt::format("a run has changed {} meanwhile, so nothing is removed: try "
                                                         "again when it has ended",

@@ -71,9 +71,9 @@ std::vector<Sample> states(RunState present) {
 /// Work that is not saved yet may still become lost or kept, and a counter never goes back.
 std::vector<Sample> sums_of_time(const TimeSums& times) {
   std::vector<Sample> samples;
-  for (const TimeKind& kind : time_kinds()) {
-    if (kind.seconds != &TimeSums::unsaved_s) {
-      samples.push_back({"", fmt::format("kind=\"{}\"", kind.id), times.*kind.seconds});
+  for (std::size_t kind = 0; kind < times.size(); ++kind) {
+    if (kind != kUnsaved) {
+      samples.push_back({"", fmt::format("kind=\"{}\"", kTimeKinds[kind]), times[kind]});
     }
   }
   return samples;

@@ -86,13 +86,8 @@ std::size_t find_step(const std::vector<CheckpointFile>& files, std::uint64_t wa
 
 /// The rewound checkpoints of the prefix that is meant, oldest first. @throws UsageError if there are several kinds
 std::vector<manager::QuarantinedName> rewound(const Options& options) {
-  std::vector<manager::QuarantinedName> names;
-  for (const fs::path& file : quarantined_files(options.directory, manager::kRewoundSuffix)) {
-    const auto name = manager::parse_quarantined_name(file.filename().string(), manager::kRewoundSuffix);
-    if (name && (options.prefix.empty() || options.prefix == name->prefix)) {
-      names.push_back(*name);
-    }
-  }
+  std::vector<manager::QuarantinedName> names =
+      quarantined_names(options.directory, options.prefix, manager::kRewoundSuffix);
   for (const auto& name : names) {
     if (name.prefix != names.front().prefix) {
       throw UsageError(fmt::format("checkpoints of several kinds were rewound; choose one with --prefix: {}, {}",
@@ -156,7 +151,7 @@ Result rewind(const Options& asked) {
   }
   if (!options.dry_run) {
     // To verify takes long, and a job that starts meanwhile does not wait for it.
-    const manager::DirectoryLock lock = lock_for_a_moment(options.directory);
+    const auto lock = lock_for_a_moment(options.directory);
     if (states_in(options.directory) != states) {
       throw StorageError(ErrorCode::locked, "a run has changed the directory meanwhile, so nothing is changed");
     }
@@ -182,7 +177,7 @@ Result undo(const Options& options) {
     result.moved.push_back(name.file);
   }
   if (!options.dry_run) {
-    const manager::DirectoryLock lock = lock_for_a_moment(options.directory);
+    const auto lock = lock_for_a_moment(options.directory);
     std::for_each(names.rbegin(), names.rend(), [&](const auto& name) { directory.take_back(name); });
     mark_launch(options.directory, prefix, false);
     const CheckpointFile newest = checkpoints_meant(options.directory, prefix).back();

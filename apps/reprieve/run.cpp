@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -18,7 +17,6 @@
 #include <set>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,8 +25,6 @@
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "core/values.hpp"
-#include "files.hpp"
-#include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/job_supervisor.hpp"
 #include "supervisor/processes.hpp"
@@ -288,68 +284,6 @@ std::optional<supervisor::SlurmSettings> slurm_settings(const Options& options) 
   return supervisor::SlurmSettings{*job, options.slurm.way, options.slurm.poll};
 }
 
-/// Null if the directory stays locked for longer than a server of network files keeps the locks of a dead node.
-std::unique_ptr<manager::DirectoryLock> lock_soon(const std::filesystem::path& directory,
-                                                  const std::function<void()>& meanwhile) {
-  constexpr std::chrono::seconds kMostWait{120};
-  constexpr std::chrono::milliseconds kPause{100};
-  const auto end = std::chrono::steady_clock::now() + kMostWait;
-  auto lock = lock_if_free(directory);
-  while (!lock && std::chrono::steady_clock::now() < end) {
-    meanwhile();
-    std::this_thread::sleep_for(kPause);
-    lock = lock_if_free(directory);
-  }
-  return lock;
-}
-
-/// Verifies a checkpoint, and quarantines it as a restore does if it is corrupt and there is an older one.
-supervisor::Suspicion look_at_suspect(const std::filesystem::path& file, const std::function<void()>& meanwhile) {
-  using Outcome = supervisor::Suspicion::Outcome;
-  const auto state = state_of(file);
-  const auto corruption = storage::verify_file(file, [&](auto, auto) { meanwhile(); });
-  if (corruption.empty()) {
-    return {Outcome::valid};
-  }
-  // Another job may have begun to work in the directory since.
-  const auto lock = lock_soon(file.parent_path(), meanwhile);
-  if (!lock) {
-    return {Outcome::unknown, corruption_text(corruption.front()) + "; but another run uses the directory"};
-  }
-  if (state_of(file) != state) {
-    return {Outcome::unknown, "another run has replaced it meanwhile"};
-  }
-  const auto checkpoints = checkpoint_files(file.parent_path());
-  const auto found =
-      std::ranges::find(checkpoints, file.filename(), [](const CheckpointFile& each) { return each.path.filename(); });
-  if (found == checkpoints.end() || found == checkpoints.begin() || std::prev(found)->prefix != found->prefix) {
-    return {Outcome::needed, corruption_text(corruption.front())};
-  }
-  manager::CheckpointDirectory directory(file.parent_path(), found->prefix, true);
-  return {Outcome::quarantine, directory.quarantine(found->number).filename().string()};
-}
-
-bool has_readable_tables(const CheckpointFile& file) {
-  try {
-    static_cast<void>(storage::read_metadata(file.path));
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-/// The newest checkpoint that is whole, as far as is seen without its data, unless the log says that it was copied.
-std::optional<std::filesystem::path> find_uncopied(const std::filesystem::path& directory) {
-  const auto files = checkpoint_files(directory);
-  const auto newest = std::find_if(files.rbegin(), files.rend(), has_readable_tables);
-  if (newest == files.rend()) {
-    return std::nullopt;
-  }
-  const auto status = logged_status(directory);
-  const RemoteCopy* const copy = status ? status->copy_of(newest->path) : nullptr;
-  return copy != nullptr && copy->state == CopyState::copied ? std::nullopt : std::optional(newest->path);
-}
-
 supervisor::SupervisorSettings settings_of(const Options& options) {
   supervisor::SupervisorSettings settings = options.settings;
   settings.command = options.program;
@@ -368,8 +302,6 @@ supervisor::SupervisorSettings settings_of(const Options& options) {
   if (options.hosts.spares > 0 || options.hosts.min_ranks) {
     settings.hosts = options.hosts;
   }
-  settings.look_at_suspect = look_at_suspect;
-  settings.find_uncopied = find_uncopied;
   return settings;
 }
 

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iomanip>
 #include <iostream>
+#include <sstream>
 
 #include "command.hpp"
 #include "core/log.hpp"
@@ -314,13 +316,11 @@ void define(CLI::App& command, Options& options) {
 /// The letter of NumPy for a class of elements.
 char letter_of(ElementClass element_class) { return "biufcVS"[static_cast<std::size_t>(element_class)]; }
 
-std::string quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char character : text) {
-    quoted += (character == '\'' || character == '\\') ? "\\" : "";
-    quoted += character;
-  }
-  return quoted + "'";
+/// @param escape  stands before each quote inside
+std::string quoted(const std::string& text, char quote, char escape) {
+  std::ostringstream out;
+  out << std::quoted(text, quote, escape);
+  return out.str();
 }
 
 std::string tuple_text(const Extents& shape) {
@@ -343,7 +343,7 @@ std::string type_text(ElementType type, Members members) {
   };
   for (const Member& member : members) {
     pad_to(member.offset);
-    fields.push_back(fmt::format("({}, {}{})", quoted(member.name), type_text(member.type, member.members),
+    fields.push_back(fmt::format("({}, {}{})", quoted(member.name, '\'', '\\'), type_text(member.type, member.members),
                                  member.shape.empty() ? "" : ", " + tuple_text(member.shape)));
     end = member.offset + storage::volume(member.shape) * member.type.size_bytes;
   }
@@ -378,14 +378,8 @@ void write_npy(std::ostream& out, const Selection& selection) {
 
 // .csv
 
-std::string cell(std::string text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) {
-    return text;
-  }
-  for (std::size_t at = 0; (at = text.find('"', at)) != std::string::npos; at += 2) {
-    text.insert(at, 1, '"');
-  }
-  return '"' + text + '"';
+std::string cell(const std::string& text) {
+  return text.find_first_of(",\"\n\r") == std::string::npos ? text : quoted(text, '"', '"');
 }
 
 /// "x,id": the columns of structs.

@@ -76,8 +76,7 @@ RunState state_of(const supervisor::ChiefProgress& chief, bool lives, bool saves
 }
 
 const char* to_string(RunState state) {
-  constexpr std::array kNames{"starting", "running", "leaving", "saved", "finished", "failed", "gone", "ended"};
-  return kNames.at(static_cast<std::size_t>(state));
+  return name_of(state, {"starting", "running", "leaving", "saved", "finished", "failed", "gone", "ended"});
 }
 
 std::uint64_t RunStatus::step_at(TimePoint now) const {

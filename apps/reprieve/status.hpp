@@ -19,8 +19,6 @@
 
 namespace reprieve::tool {
 
-// The user's jobs as Slurm lists them.
-
 /// A job, or a task of a job array, or the tasks of one that have not begun.
 struct QueuedJob {
   std::string id;  ///< "17", "15_3", "15_[4-9]"
@@ -32,8 +30,6 @@ struct QueuedJob {
 
 /// Reads the answer of squeue to `-o %i|%T|%L|%R|%j`. Lines of another form are left out.
 [[nodiscard]] std::vector<QueuedJob> parse_squeue(const std::string& text);
-
-// How a run stands, from what it has written into its checkpoint directory. Pure.
 
 using TimePoint = std::chrono::system_clock::time_point;
 

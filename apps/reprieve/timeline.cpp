@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
 #include <chrono>
+#include <functional>
 #include <sstream>
 #include <utility>
 
@@ -15,30 +15,6 @@
 #include "text.hpp"
 
 namespace reprieve::tool {
-
-void TimeSums::add(const TimeSums& other) {
-  for (const TimeKind& kind : time_kinds()) {
-    this->*kind.seconds += other.*kind.seconds;
-  }
-}
-
-double TimeSums::total_s() const {
-  double total = 0;
-  for (const TimeKind& kind : time_kinds()) {
-    total += this->*kind.seconds;
-  }
-  return total;
-}
-
-std::span<const TimeKind> time_kinds() {
-  static constexpr std::array kKinds{
-      TimeKind{"kept", &TimeSums::kept_s},       TimeKind{"lost", &TimeSums::lost_s},
-      TimeKind{"unsaved", &TimeSums::unsaved_s}, TimeKind{"save", &TimeSums::save_s},
-      TimeKind{"restore", &TimeSums::restore_s}, TimeKind{"startup", &TimeSums::startup_s},
-      TimeKind{"queue", &TimeSums::down_s},      TimeKind{"unknown", &TimeSums::unknown_s},
-  };
-  return kKinds;
-}
 
 WorkSpan WorkSpan::cut_at(std::uint64_t step) {
   WorkSpan rest = *this;
@@ -58,17 +34,12 @@ void ReportedStart::note_that_it_reached(std::uint64_t step) {
   }
 }
 
-const TimeKind& kind_of(Fate fate) {
-  const std::string_view id = name_of(fate, {"kept", "lost", "unsaved", "unknown"});
-  return *std::ranges::find_if(time_kinds(), [&](const TimeKind& kind) { return kind.id == id; });
-}
-
 namespace {
 
 Json time_sums_json(const TimeSums& times) {
   Json json = Json::object();
-  for (const TimeKind& kind : time_kinds()) {
-    json[std::string(kind.id) + "_s"] = times.*kind.seconds;
+  for (std::size_t kind = 0; kind < times.size(); ++kind) {
+    json[std::string(kTimeKinds[kind]) + "_s"] = times[kind];
   }
   return json;
 }
@@ -152,7 +123,7 @@ Json spans_json(const std::vector<WorkSpan>& spans) {
     list.push_back({{"start", span->start + 1},
                     {"begin_s", span->begin_s},
                     {"end_s", std::prev(end)->end_s},
-                    {"fate", kind_of(span->fate).id}});
+                    {"fate", kTimeKinds[span->fate]}});
     span = end;
   }
   return list;
@@ -202,26 +173,26 @@ struct CopyEvents {
 };
 
 /// What becomes of the work after the last save.
-Fate fate_of_rest(RunState ending) {
+TimeKind fate_of_rest(RunState ending) {
   if (ending == RunState::ended) {
-    return Fate::unknown;
+    return kUnknown;
   }
-  return ending == RunState::saved || ending == RunState::finished ? Fate::kept : Fate::lost;
+  return ending == RunState::saved || ending == RunState::finished ? kKept : kLost;
 }
 
 /// The work of the starts, by what became of it.
 void sum_up(RunReport& report) {
   for (const WorkSpan& span : report.spans) {
     ReportedStart& start = report.starts[span.start];
-    start.times.*kind_of(span.fate).seconds += span.work_s;
-    if (span.fate == Fate::kept) {
+    start.times[span.fate] += span.work_s;
+    if (span.fate == kKept) {
       report.kept_steps += span.steps();
-    } else if (span.fate == Fate::lost) {
+    } else if (span.fate == kLost) {
       start.lost_steps += span.steps();
     }
   }
   for (const ReportedStart& start : report.starts) {
-    report.times.add(start.times);
+    std::ranges::transform(report.times, start.times, report.times.begin(), std::plus());
     report.lost_steps += start.lost_steps;
   }
 }
@@ -258,7 +229,7 @@ void WorkAccounting::add(const WorkSpan& span) {
 void WorkAccounting::keep(std::size_t count) {
   count = std::min(count, open_.size());  // a restore may have taken some back
   for (std::size_t i = 0; i < count; ++i) {
-    spans_[open_[i]].fate = Fate::kept;
+    spans_[open_[i]].fate = kKept;
     kept_.push_back(open_[i]);
   }
   open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(count));
@@ -280,14 +251,14 @@ void WorkAccounting::take_back(std::vector<std::size_t>& places, std::uint64_t s
       split(places.back(), step);
       break;
     }
-    span.fate = Fate::lost;
+    span.fate = kLost;
   }
 }
 
 /// The part of a span of work beyond @p step is lost.
 void WorkAccounting::split(std::size_t place, std::uint64_t step) {
   WorkSpan lost = spans_[place].cut_at(step);
-  lost.fate = Fate::lost;
+  lost.fate = kLost;
   spans_.push_back(lost);
 }
 
@@ -302,7 +273,7 @@ std::uint64_t WorkAccounting::bring_back(std::uint64_t step) {
     if (span.from && *span.from >= step) {
       continue;
     }
-    span.fate = Fate::kept;
+    span.fate = kKept;
     kept_.push_back(place);
     if (span.from && span.to && *span.to > step) {
       split(place, step);
@@ -312,11 +283,11 @@ std::uint64_t WorkAccounting::bring_back(std::uint64_t step) {
   return steps;
 }
 
-void WorkAccounting::end_start(Fate fate) {
+void WorkAccounting::end_start(TimeKind fate) {
   for (const std::size_t place : open_) {
     spans_[place].fate = fate;
   }
-  if (fate != Fate::lost) {
+  if (fate != kLost) {
     perhaps_lost_.clear();
   } else if (!open_.empty()) {
     perhaps_lost_ = open_;
@@ -414,11 +385,11 @@ void Timeline::spend(double seconds) {
   current().end_s = now_s_;
   switch (phase_) {
     case Phase::startup:
-      current().times.startup_s += seconds;
+      current().times[kStartup] += seconds;
       startup_s_ += seconds;
       break;
     case Phase::restore:
-      current().times.restore_s += seconds;
+      current().times[kRestore] += seconds;
       break;
     case Phase::work:
       span_->work_s += seconds;
@@ -553,7 +524,7 @@ void Timeline::begin_work() {
 void Timeline::begin_work_in_retrospect() {
   const double work_s = startup_s_;
   begin_work();
-  current().times.startup_s -= work_s;
+  current().times[kStartup] -= work_s;
   current().ready_s = span_->begin_s = now_s_ - work_s;
   span_->work_s = work_s;
 }
@@ -674,7 +645,7 @@ void Timeline::on(const events::SavePutOff& event) {
 void Timeline::stood_still(double seconds) {
   const double part = std::min(seconds, span_->work_s);
   span_->work_s -= part;
-  current().times.save_s += part;
+  current().times[kSave] += part;
 }
 
 void Timeline::keep_all() {
@@ -767,7 +738,7 @@ void Timeline::end_last_start(const RunStatus& status, TimePoint now) {
   const double now_s = std::chrono::duration<double>(now.time_since_epoch()).count();
   spend(plausible(now_s - wall_s_.value_or(now_s)).value_or(0));
   current().ending = status.state;
-  finish_spans(Fate::unsaved);
+  finish_spans(kUnsaved);
 }
 
 void Timeline::end_start(double gap_s) {
@@ -778,10 +749,10 @@ void Timeline::end_start(double gap_s) {
   const double reported_s = span_ ? span_->work_s : 0;
   finish_spans(fate_of_rest(start.ending));
   const double perhaps_s = is_reported || phase_ != Phase::work ? 0 : std::min(gap_s, longest_silence_s(reported_s));
-  start.times.unknown_s += perhaps_s;
-  start.times.down_s += gap_s - perhaps_s;
-  if (start.ending == RunState::gone && start.times.unknown_s > 0) {
-    start.perhaps_lost_steps = steps_in(start.times.unknown_s);
+  start.times[kUnknown] += perhaps_s;
+  start.times[kDown] += gap_s - perhaps_s;
+  if (start.ending == RunState::gone && start.times[kUnknown] > 0) {
+    start.perhaps_lost_steps = steps_in(start.times[kUnknown]);
   }
   now_s_ += gap_s;
 }
@@ -801,7 +772,7 @@ double Timeline::longest_silence_s(double reported_s) {
   return longest_s;
 }
 
-void Timeline::finish_spans(Fate fate) {
+void Timeline::finish_spans(TimeKind fate) {
   close_span();
   ledger_.end_start(fate);
   saving_.reset();

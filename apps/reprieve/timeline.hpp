@@ -5,11 +5,12 @@
 /// What became of a run: all its starts, how it stands, and where the time went. From its event log. Pure.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <numeric>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,31 +23,22 @@
 
 namespace reprieve::tool {
 
-/// Where the time went, in seconds. Together they are the time from the first start to the last event, or to now.
-struct TimeSums {
-  double kept_s = 0;     ///< steps that a checkpoint or the end of the run has kept
-  double lost_s = 0;     ///< steps that had to be made again, or have to be
-  double unsaved_s = 0;  ///< steps of a run that works, since its last checkpoint
-  double save_s = 0;     ///< for which the program stood still for a save
-  double restore_s = 0;
-  double startup_s = 0;  ///< from the start to the first step, without the restore
-  double down_s = 0;     ///< nothing ran: in the queue, for one
-  double unknown_s = 0;  ///< after the last word of a start that was killed: it worked, or was gone already
-
-  void add(const TimeSums& other);
-  [[nodiscard]] double total_s() const;
+/// Where the time went; for work the first three and the last, which say what became of it.
+enum TimeKind : std::size_t {
+  kKept,     ///< steps that a checkpoint or the end of the run has kept
+  kLost,     ///< steps that had to be made again, or have to be
+  kUnsaved,  ///< steps of a run that works, since its last checkpoint
+  kSave,     ///< for which the program stood still for a save
+  kRestore,
+  kStartup,  ///< from the start to the first step, without the restore
+  kDown,     ///< nothing ran: in the queue, for one
+  kUnknown,  ///< after the last word of a start that was killed: it worked, or was gone already
 };
+/// Their names.
+inline constexpr std::array kTimeKinds{"kept", "lost", "unsaved", "save", "restore", "startup", "queue", "unknown"};
 
-/// One of the sums, with its name.
-struct TimeKind {
-  const char* id;
-  double TimeSums::*seconds;
-};
-std::span<const TimeKind> time_kinds();
-
-/// What became of some work; the time for it is counted as `kind_of` says.
-enum class Fate { kept, lost, unsaved, unknown };
-const TimeKind& kind_of(Fate fate);
+/// Seconds of each. Together they are the time from the first start to the last event, or to now.
+using TimeSums = std::array<double, kTimeKinds.size()>;
 
 /// Steps between two saves. Times are seconds since the first start; those of other structures here too.
 struct WorkSpan {
@@ -56,7 +48,7 @@ struct WorkSpan {
   double work_s = 0;  ///< without the time for saves
   std::optional<std::uint64_t> from = {};
   std::optional<std::uint64_t> to = {};
-  Fate fate = Fate::unsaved;
+  TimeKind fate = kUnsaved;
 
   [[nodiscard]] std::uint64_t steps() const { return from && to && *to > *from ? *to - *from : 0; }
   /// Keeps the part up to @p step, and returns the rest. `from` and `to` are known, and @p step lies between them.
@@ -87,7 +79,7 @@ struct ReportedStart {
   std::optional<std::uint64_t> step_to;  ///< as reported last
   RunState ending = RunState::gone;
   std::string why;
-  TimeSums times;  ///< with the time until the next start
+  TimeSums times{};  ///< with the time until the next start
   std::uint64_t lost_steps = 0;
   /// Of a killed one: so many steps more than it reported may be lost, by its rate and its distance between saves.
   std::optional<std::uint64_t> perhaps_lost_steps;
@@ -139,7 +131,7 @@ struct RunReport {
   std::vector<ReportedSave> saves;
   std::vector<ReportedNotice> notices;
   std::vector<ReportedLocalCopies> local_copies;  ///< one for each start that reported some
-  TimeSums times;
+  TimeSums times{};
   std::uint64_t kept_steps = 0;
   std::uint64_t lost_steps = 0;
   std::uint64_t failed_saves = 0;
@@ -147,12 +139,10 @@ struct RunReport {
   bool clock_set_back = false;  ///< between two starts: the time between them is not known
   Advice advice;
 
-  [[nodiscard]] double length_s() const { return times.total_s(); }
+  [[nodiscard]] double length_s() const { return std::accumulate(times.begin(), times.end(), 0.0); }
 };
 
 Json to_json(const RunReport& report, TimePoint now);
-
-// The report of runs as one page that needs nothing else. Pure.
 
 /// What every page begins with, and by which it is known as one of ours.
 inline constexpr std::string_view kPageMarker = "<!DOCTYPE html><!-- made by reprieve report -->";
@@ -173,8 +163,7 @@ enum class MetricsFormat {
 
 std::string metrics_text(const std::vector<RunReport>& reports, MetricsFormat format, TimePoint now);
 
-// Which pieces of work are kept, while the events of a run are gone through. Pure.
-
+/// Which pieces of work are kept, while the events of a run are gone through. Pure.
 class WorkAccounting {
  public:
   /// Of all starts so far.
@@ -195,7 +184,7 @@ class WorkAccounting {
   /// how many steps.
   std::uint64_t bring_back(std::uint64_t step);
   /// The start has ended: this becomes of what nothing has kept.
-  void end_start(Fate fate);
+  void end_start(TimeKind fate);
 
  private:
   void take_back(std::vector<std::size_t>& places, std::uint64_t step);
@@ -285,7 +274,7 @@ class Timeline {
   void end_last_start(const RunStatus& status, TimePoint now);
   void end_start(double gap_s);
   [[nodiscard]] double longest_silence_s(double reported_s);
-  void finish_spans(Fate fate);
+  void finish_spans(TimeKind fate);
   [[nodiscard]] std::optional<std::uint64_t> steps_in(double seconds) const;
   [[nodiscard]] std::string why();
   [[nodiscard]] std::string why_killed();

@@ -11,7 +11,6 @@
 #include <iostream>
 #include <limits>
 
-#include "core/log.hpp"
 #include "core/setting.hpp"
 #include "files.hpp"
 #include "reprieve/error.hpp"

@@ -121,8 +121,6 @@ void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first
 /// One element as people read it, with all its digits; empty for types that are no numbers.
 std::string element_text(ElementType type, std::span<const std::byte> element);
 
-// Two checkpoints of a drill: whether they hold the same state, and if not, how far apart they are.
-
 /// Verifies both files, and compares all variables but those to @p ignore.
 supervisor::StateComparison compare_states(const std::filesystem::path& a, const std::filesystem::path& b,
                                            const std::vector<std::string>& ignore);

@@ -188,47 +188,30 @@ struct Result {
   std::string text;  ///< the name that it has again, or why it stays
 };
 
-/// Why a checkpoint must stay aside; empty if it is valid.
-std::string problem_of(const fs::path& file) {
-  try {
-    const auto corruption = verify_with_progress(file);
-    return corruption.empty() ? "" : corruption_text(corruption.front());
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
-/// Gives one that is valid its name back.
-Result take_back(const manager::QuarantinedName& name, const Options& options) {
+/// Verifies one, and gives it its name back if it is valid.
+Result look_at(const manager::QuarantinedName& name, const Options& options) {
   Result result{options.directory / name.file, false, ""};
-  manager::CheckpointDirectory directory(options.directory, name.prefix, true);
-  result.text = directory.file(name.number).filename().string();
-  if (fs::exists(fs::symlink_status(directory.file(name.number)))) {
-    result.text += " is there already; move one of the two away";
-    return result;
-  }
-  result.is_sound = true;
-  if (!options.dry_run) {
-    directory.take_back(name);
+  try {
+    if (const auto corruption = verify_with_progress(result.file); !corruption.empty()) {
+      result.text = corruption_text(corruption.front());
+      return result;
+    }
+    // To verify takes long, and a job that starts meanwhile does not wait for it.
+    const auto lock = options.dry_run ? nullptr : lock_for_a_moment(options.directory);
+    manager::CheckpointDirectory directory(options.directory, name.prefix, true);
+    result.text = directory.file(name.number).filename().string();
+    if (fs::exists(fs::symlink_status(directory.file(name.number)))) {
+      result.text += " is there already; move one of the two away";
+      return result;
+    }
+    if (!options.dry_run) {
+      directory.take_back(name);
+    }
+    result.is_sound = true;
+  } catch (const Error& error) {
+    result.text = error.what();
   }
   return result;
-}
-
-Result look_at(const manager::QuarantinedName& name, const Options& options) {
-  const fs::path file = options.directory / name.file;
-  if (const std::string problem = problem_of(file); !problem.empty()) {
-    return {file, false, problem};
-  }
-  if (options.dry_run) {
-    return take_back(name, options);
-  }
-  try {
-    // To verify takes long, and a job that starts meanwhile does not wait for it.
-    const manager::DirectoryLock lock = lock_for_a_moment(options.directory);
-    return take_back(name, options);
-  } catch (const Error& error) {
-    return {file, false, error.what()};
-  }
 }
 
 void print_text(const std::vector<Result>& results, const Options& options) {
@@ -260,11 +243,8 @@ int run(const Options& options) {
     static_cast<void>(lock_for_a_moment(options.directory));  // before anything is read
   }
   std::vector<Result> results;
-  for (const fs::path& file : quarantined_files(options.directory)) {
-    const auto name = manager::parse_quarantined_name(file.filename().string());
-    if (name && (options.prefix.empty() || name->prefix == options.prefix)) {
-      results.push_back(look_at(*name, options));
-    }
+  for (const auto& name : quarantined_names(options.directory, options.prefix)) {
+    results.push_back(look_at(name, options));
   }
   print_answer(options.json, to_json(results, options), [&] { print_text(results, options); });
   return std::ranges::all_of(results, &Result::is_sound) ? kGood : kBad;

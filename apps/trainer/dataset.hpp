@@ -36,8 +36,6 @@ std::string read_gzip(const std::filesystem::path& file);
 /// @throws reprieve::ConfigError that names the line
 Dataset parse_digits(std::string_view text, const std::string& origin);
 
-// The order in which training samples are used.
-
 /// Gives mini-batches of indices: every sample at most once per pass over the data, in a new random order each pass. A
 /// remainder that does not fill a batch is left out. All its state is in `state()`, so that a resumed run continues
 /// with the very same batches.

@@ -81,8 +81,9 @@ void add_failing_options(CLI::App& app, Options& options) {
 
 using Engine = std::mt19937_64;
 
-Engine seeded(std::uint64_t seed, int stream) {
-  std::seed_seq sequence{seed & 0xffff'ffffU, seed >> 32U, static_cast<std::uint64_t>(stream)};  // words of 32 bits
+/// Of a rank's noise: another one on every rank.
+Engine seeded(std::uint64_t seed, int rank) {
+  std::seed_seq sequence{seed & 0xffff'ffffU, seed >> 32U, static_cast<std::uint64_t>(rank + 1)};  // words of 32 bits
   return Engine(sequence);
 }
 
@@ -163,7 +164,35 @@ TrainingState initial_state(const Options& options, const Dataset& dataset, cons
           .history = {},
           .data_fingerprint = dataset.fingerprint,
           .optimizer = Optimizer(options.optimizer, learning_rate, mine.size),
-          .noise_engine = noise_engine_of(options.seed, rank)};
+          .noise_engine = seeded(options.seed, rank)};
+}
+
+/// On another number of ranks: rank r gets the engine of the old rank r; ranks beyond those derive one of their own
+/// from it.
+Engine redistribute_engine(const reprieve::PerRankPieces& pieces, int rank) {
+  Engine engine;
+  reprieve::Serializer<Engine>::load(engine, pieces.bytes(rank % pieces.count()));
+  if (rank < pieces.count()) {
+    return engine;
+  }
+  return seeded(engine(), rank);
+}
+
+/// The sums of all old ranks go to rank 0, so that the sum over the ranks stays what it was.
+std::array<double, 2> redistribute_sums(const reprieve::PerRankPieces& pieces, int rank) {
+  std::array<double, 2> total{};
+  for (int saved = 0; rank == 0 && saved < pieces.count(); ++saved) {
+    std::array<double, 2> sums{};
+    const std::vector<std::byte> bytes = pieces.bytes(saved);
+    if (bytes.size() != sizeof(sums)) {
+      throw reprieve::MismatchError("rank/epoch_loss_samples of rank " + std::to_string(saved) + " has " +
+                                    std::to_string(bytes.size()) + " bytes");
+    }
+    std::memcpy(sums.data(), bytes.data(), sizeof(sums));
+    total[0] += sums[0];
+    total[1] += sums[1];
+  }
+  return total;
 }
 
 }  // namespace
@@ -178,8 +207,6 @@ Options parse_options(int argc, const char* const* argv) {
   line.parse(argc, argv, options);
   return options;
 }
-
-std::mt19937_64 noise_engine_of(std::uint64_t seed, int rank) { return seeded(seed, rank + 1); }
 
 void register_state(reprieve::Checkpoint& checkpoint, TrainingState& state, const Model& model, apps::Slice mine) {
   register_parameters(checkpoint, state.parameters, model);
@@ -204,31 +231,6 @@ void register_state(reprieve::Checkpoint& checkpoint, TrainingState& state, cons
   checkpoint.add_per_rank<std::array<double, 2>>(
       "rank/epoch_loss_samples", state.epoch_loss_samples,
       [](const auto& pieces, int rank, int, auto& sums) { sums = redistribute_sums(pieces, rank); });
-}
-
-std::mt19937_64 redistribute_engine(const reprieve::PerRankPieces& pieces, int rank) {
-  Engine engine;
-  reprieve::Serializer<Engine>::load(engine, pieces.bytes(rank % pieces.count()));
-  if (rank < pieces.count()) {
-    return engine;
-  }
-  return seeded(engine(), rank + 1);
-}
-
-std::array<double, 2> redistribute_sums(const reprieve::PerRankPieces& pieces, int rank) {
-  std::array<double, 2> total{};
-  for (int saved = 0; rank == 0 && saved < pieces.count(); ++saved) {
-    std::array<double, 2> sums{};
-    const std::vector<std::byte> bytes = pieces.bytes(saved);
-    if (bytes.size() != sizeof(sums)) {
-      throw reprieve::MismatchError("rank/epoch_loss_samples of rank " + std::to_string(saved) + " has " +
-                                    std::to_string(bytes.size()) + " bytes");
-    }
-    std::memcpy(sums.data(), bytes.data(), sizeof(sums));
-    total[0] += sums[0];
-    total[1] += sums[1];
-  }
-  return total;
 }
 
 Digests digest_of(const TrainingState& state, const apps::Ranks& ranks) {

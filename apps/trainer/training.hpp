@@ -76,23 +76,12 @@ struct TrainingState {
   std::array<double, 2> epoch_loss_samples{};  ///< sum of losses and number of samples in the present epoch
 };
 
-/// The engine of a rank's noise: another one on every rank.
-std::mt19937_64 noise_engine_of(std::uint64_t seed, int rank);
-
 /// Registers everything; @p state must outlive @p checkpoint.
 /// @param mine  the slice of the parameters whose moments are in @p state
 void register_state(reprieve::Checkpoint& checkpoint, TrainingState& state, const Model& model, apps::Slice mine);
 
-/// Per-rank variables on another number of ranks: rank r gets the engine of the old rank r; ranks beyond those derive
-/// one of their own from it.
-std::mt19937_64 redistribute_engine(const reprieve::PerRankPieces& pieces, int rank);
-
-/// The sums of all old ranks go to rank 0, so that the sum over the ranks stays what it was.
-std::array<double, 2> redistribute_sums(const reprieve::PerRankPieces& pieces, int rank);
-
-// A fingerprint of a run's state, to see whether two runs came to the same bits.
-
-/// XXH3-64, over bytes in the order of the ranks. Times and counts of restarts are not part of it.
+/// A fingerprint of a run's state, to see whether two runs came to the same bits. XXH3-64, over bytes in the order of
+/// the ranks. Times and counts of restarts are not part of it.
 struct Digests {
   std::uint64_t shared = 0;  ///< replicated and distributed state: does not depend on the number of ranks
   std::uint64_t all = 0;     ///< that and the per-rank state
@@ -157,8 +146,7 @@ class Training {
   TrainingState state_;
 };
 
-// The result of a run as JSON, for scripts.
-
+/// The result of a run as JSON, for scripts.
 struct Summary : apps::Outcome {
   Progress progress;
   Evaluation evaluation;

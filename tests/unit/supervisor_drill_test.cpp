@@ -20,11 +20,11 @@ using Grade = Finding::Grade;
 // Whom a platform signals.
 
 /// sh runs mpirun, which runs two ranks, the second one in a wrapper and with a helper.
-const std::vector<RunProcess> kMpirunInScript{
+const std::vector<ProcessInfo> kMpirunInScript{
     {10, 1, "dash", {}, false}, {11, 10, "orterun", {}, false}, {12, 11, "train", 0, true},
     {13, 11, "bash", 1, false}, {14, 13, "train", 1, true},     {15, 14, "gzip", 1, false},
 };
-const std::vector<RunProcess> kSrun{
+const std::vector<ProcessInfo> kSrun{
     {20, 1, "srun", {}, false}, {21, 20, "srun", {}, false}, {30, 2, "train", 0, true}, {31, 2, "train", 1, true}};
 
 TEST(NoticeWay, RankIsTheProgramNotItsWrapperOrHelper) {
@@ -32,7 +32,7 @@ TEST(NoticeWay, RankIsTheProgramNotItsWrapperOrHelper) {
 }
 
 TEST(NoticeWay, RankWithoutMpiIsTheInnermostProcess) {
-  const std::vector<RunProcess> processes{{12, 11, "bash", 0, false}, {13, 12, "train", 0, false}};
+  const std::vector<ProcessInfo> processes{{12, 11, "bash", 0, false}, {13, 12, "train", 0, false}};
   EXPECT_THAT(rank_processes(processes), ElementsAre(std::pair(0, 13)));
 }
 
@@ -46,7 +46,7 @@ TEST(NoticeWay, Command) {
 TEST(NoticeWay, TimeLimitReachesEveryProcess) {
   const Delivery delivery = plan_delivery(NoticeWay::time_limit, SIGTERM, 10, kMpirunInScript);
   EXPECT_EQ(delivery.targets.size(), 2 * kMpirunInScript.size());
-  for (const RunProcess& process : kMpirunInScript) {
+  for (const ProcessInfo& process : kMpirunInScript) {
     EXPECT_THAT(delivery.targets, testing::Contains(NoticeTarget{process.pid, SIGTERM}));
     EXPECT_THAT(delivery.targets, testing::Contains(NoticeTarget{process.pid, SIGCONT}));
   }
@@ -88,9 +88,9 @@ TEST(GraceNeed, IsTheSumWithAMargin) {
 /// A job that survives.
 DrillFacts survivor() {
   DrillFacts facts;
-  facts.command = {"mpirun", "./train"};
-  facts.signal = "SIGUSR1";
-  facts.grace_s = 30;
+  facts.asked.command = {"mpirun", "./train"};
+  facts.asked.signal = SIGUSR1;
+  facts.asked.grace = std::chrono::seconds(30);
   facts.first.opened = facts.first.ready = true;
   facts.first.directory = "/data/c";
   facts.first.world_size = 2;
@@ -168,7 +168,7 @@ TEST(DrillJudgement, TheFirstSaveAfterTheRestartMustFitToo) {
   EXPECT_DOUBLE_EQ(grace_costs(facts)->save_s, 7) << "not one that came later";
   EXPECT_THAT(find(facts, "first_save").text, HasSubstr("took 7"));
   EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::would_survive);
-  facts.grace_s = 8.5;
+  facts.asked.grace = std::chrono::milliseconds(8500);
   expect_problem(facts, "grace_too_short");
   facts.second->saves[0].seconds = 1;
   EXPECT_DOUBLE_EQ(grace_costs(facts)->save_s, 2) << "the save of the notice took longer";
@@ -176,9 +176,9 @@ TEST(DrillJudgement, TheFirstSaveAfterTheRestartMustFitToo) {
 
 TEST(DrillJudgement, GraceThatWasEnoughByChance) {
   DrillFacts facts = survivor();
-  facts.grace_s = 3.9;
+  facts.asked.grace = std::chrono::milliseconds(3900);
   expect_problem(facts, "grace_too_short");
-  facts.grace_s = 5;
+  facts.asked.grace = std::chrono::seconds(5);
   EXPECT_EQ(find(facts, "grace_is_tight").grade, Grade::warning);
   EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::would_survive);
 }
@@ -189,7 +189,7 @@ TEST(DrillJudgement, ExitCode) {
   expect_problem(facts, "exit_code");
   EXPECT_THAT(find(facts, "exit_code").advice, HasSubstr("pipefail"));
   facts.first.code = 1;
-  facts.way = NoticeWay::time_limit;
+  facts.asked.way = NoticeWay::time_limit;
   EXPECT_THAT(find(facts, "exit_code").advice, HasSubstr("mpirun returns 1"));
 }
 
@@ -296,21 +296,21 @@ TEST(DrillJudgement, State) {
 
 TEST(DrillJudgement, WithoutTheReplayThatWasAskedForItCannotTell) {
   DrillFacts facts = survivor();
-  facts.replay_steps = 5;
+  facts.asked.replay_steps = 5;
   facts.state->failure = "there is no room";
   EXPECT_EQ(find(facts, "no_replay").grade, Grade::unknown);
   EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::unknown);
   facts.state = StateComparison{3, 1000, {{.variable = "model/weights"}}, ""};
   EXPECT_EQ(judge_drill(facts).back().id, "state_differs") << "that is reason enough";
   facts = survivor();
-  facts.replay_steps = 5;
+  facts.asked.replay_steps = 5;
   facts.replay.emplace();
   EXPECT_EQ(judge_drill(facts).back().id, "replay_undisturbed");
 }
 
 TEST(DrillJudgement, ADeathNeedsTwoRanks) {
   DrillFacts facts = survivor();
-  facts.kills_rank = true;
+  facts.asked.kill_rank = true;
   EXPECT_EQ(judge_drill(facts).back().id, "no_death") << "there was no run for it";
   facts.death.emplace();
   EXPECT_EQ(judge_drill(facts).back().grade, Grade::unknown);

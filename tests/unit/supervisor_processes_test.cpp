@@ -84,10 +84,10 @@ TEST(RunProcesses, ThoseOfARunByItsDirectory) {
   const Child own([] { become_sleep("/runs/x/1", "3"); });
   const Child nested([] { become_sleep("/runs/x/1/.reprieve-run-y/1", "4"); });
   const Child other([] { become_sleep("/runs/x/10", "5"); });
-  const auto find = [](const std::vector<RunProcess>& processes, pid_t pid) {
+  const auto find = [](const std::vector<ProcessInfo>& processes, pid_t pid) {
     const auto found =
-        std::find_if(processes.begin(), processes.end(), [&](const RunProcess& each) { return each.pid == pid; });
-    return found == processes.end() ? RunProcess{} : *found;
+        std::find_if(processes.begin(), processes.end(), [&](const ProcessInfo& each) { return each.pid == pid; });
+    return found == processes.end() ? ProcessInfo{} : *found;
   };
   EXPECT_TRUE(within_time([&] {
     const auto all = processes_of_run("/runs/x/1");

@@ -3,12 +3,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
 #include "core/events.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
+#include "files.hpp"
+#include "reprieve/error.hpp"
 
 namespace reprieve::supervisor {
 
@@ -34,11 +37,25 @@ SupervisorEvent record(const std::filesystem::path& file, const core::Event& eve
   return said;
 }
 
-/// A listing of the directory makes a network file system ask its server for it.
-bool is_gone(const std::filesystem::path& file) {
-  std::error_code error;
-  static_cast<void>(std::filesystem::directory_iterator(file.parent_path(), error));
-  return std::filesystem::status(file, error).type() == std::filesystem::file_type::not_found;
+bool has_readable_tables(const tool::CheckpointFile& file) {
+  try {
+    static_cast<void>(storage::read_metadata(file.path));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The newest checkpoint that is whole, as far as is seen without its data, unless the log says that it was copied.
+std::optional<std::filesystem::path> find_uncopied(const std::filesystem::path& directory) {
+  const auto files = tool::checkpoint_files(directory);
+  const auto newest = std::find_if(files.rbegin(), files.rend(), has_readable_tables);
+  if (newest == files.rend()) {
+    return std::nullopt;
+  }
+  const auto status = tool::logged_status(directory);
+  const tool::RemoteCopy* const copy = status ? status->copy_of(newest->path) : nullptr;
+  return copy != nullptr && copy->state == tool::CopyState::copied ? std::nullopt : std::optional(newest->path);
 }
 
 }  // namespace
@@ -60,7 +77,7 @@ void AfterCommit::take(const core::Event& event, const ChiefProgress& chief) {
 
 void AfterCommit::add_uncopied(const std::filesystem::path& directory) {
   core::log::or_warn("a checkpoint that is not copied yet is not looked for", [&] {
-    const auto file = find_uncopied_(directory);
+    const auto file = find_uncopied(directory);
     const bool is_under_way = busy() && (waiting_ ? *waiting_ : current_).file == file;
     if (file && !is_under_way) {
       add(*file);
@@ -90,7 +107,7 @@ SupervisorEvent AfterCommit::end(int code) {
   if (code == 0) {
     return record(current_.file, events::AfterCommit{name, code, seconds, current_.number, kAttemptsForOne});
   }
-  if (is_gone(current_.file)) {
+  if (tool::is_gone(current_.file)) {
     return record(current_.file, events::AfterCommitRetired{name});
   }
   if (!waiting_ && current_.number < kAttemptsForOne) {

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,15 +22,12 @@ namespace reprieve::supervisor {
                                                       const std::filesystem::path& directory,
                                                       const std::filesystem::path& file = {});
 
-/// The newest checkpoint of a directory, unless the command ended well for it. @throws Error
-using FindUncopied = std::function<std::optional<std::filesystem::path>(const std::filesystem::path& directory)>;
-
 /// Runs a command for each committed checkpoint, one at a time, beside the program. Thread: one.
 class AfterCommit {
  public:
   /// @param limit  how long the command may take for one checkpoint
-  AfterCommit(std::string command, std::chrono::milliseconds limit, FindUncopied find_uncopied)
-      : command_line_(std::move(command)), limit_(limit), find_uncopied_(std::move(find_uncopied)) {}
+  AfterCommit(std::string command, std::chrono::milliseconds limit)
+      : command_line_(std::move(command)), limit_(limit) {}
 
   /// Adds what was committed, and what was left when the program has restored its state.
   void take(const core::Event& event, const ChiefProgress& chief);
@@ -61,7 +57,6 @@ class AfterCommit {
 
   std::string command_line_;
   std::chrono::milliseconds limit_;
-  FindUncopied find_uncopied_;
   std::unique_ptr<Command> command_;
   Attempt current_;  ///< of the command that runs, or ran last
   bool killed_ = false;

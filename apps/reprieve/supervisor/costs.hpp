@@ -13,9 +13,8 @@
 
 namespace reprieve::supervisor {
 
-// What the event log of a checkpoint directory says about past runs.
-
-/// Times in seconds; lists from the oldest to the newest.
+/// What the event log of a checkpoint directory says about past runs. Times in seconds; lists from the oldest to the
+/// newest.
 struct RunHistory {
   int runs = 0;           ///< that came to their first step
   int finished = 0;       ///< came to their end
@@ -85,9 +84,7 @@ inline double lost_fraction(double interval_s, double save_s, double restart_s, 
 /// everything all right?, JAMA 249(13), 1983, 1743-1745.
 inline double shortest_mtbf_s(double observed_s) { return observed_s / -std::log(0.05); }
 
-// How much time a job needs from the notice to its end. Pure.
-
-/// What the time is made of, in seconds.
+/// What the time from a notice to the end of a job is made of, in seconds.
 struct GraceCosts {
   double wait_s = 0;   ///< until all ranks agree: the longest step, since the notice may come at the beginning of one
   double save_s = 0;   ///< longest save

@@ -17,12 +17,13 @@
 #include "core/values.hpp"
 #include "supervisor/supervised_run.hpp"
 #include "termination/signal_flag.hpp"
+#include "values.hpp"
 
 namespace reprieve::supervisor {
 
 namespace {
 
-std::string name_of(const RunProcess& process) {
+std::string name_of(const ProcessInfo& process) {
   return fmt::format("{} {}", process.program.empty() ? "process" : process.program, process.pid);
 }
 
@@ -35,9 +36,9 @@ Delivery to_all(int signal, const std::vector<pid_t>& pids, std::string to) {
   return delivery.targets.empty() ? Delivery{} : delivery;
 }
 
-Delivery to_launchers(int signal, const std::vector<RunProcess>& processes) {
+Delivery to_launchers(int signal, const std::vector<ProcessInfo>& processes) {
   Delivery delivery;
-  for (const RunProcess& process : processes) {
+  for (const ProcessInfo& process : processes) {
     const auto outer = std::ranges::find(delivery.targets, process.parent, &NoticeTarget::pid);
     if (is_launcher(process.program) && outer == delivery.targets.end()) {
       delivery.targets.push_back({process.pid, signal});
@@ -51,19 +52,19 @@ Delivery to_launchers(int signal, const std::vector<RunProcess>& processes) {
 
 int usual_signal(NoticeWay way) { return way == NoticeWay::command ? SIGUSR1 : SIGTERM; }
 
-Delivery plan_delivery(NoticeWay way, int signal, pid_t command, const std::vector<RunProcess>& processes) {
+Delivery plan_delivery(NoticeWay way, int signal, pid_t command, const std::vector<ProcessInfo>& processes) {
   const auto ranks = rank_processes(processes);
   std::vector<pid_t> pids;
   switch (way) {
     case NoticeWay::command: {
-      const auto found = std::ranges::find(processes, command, &RunProcess::pid);
+      const auto found = std::ranges::find(processes, command, &ProcessInfo::pid);
       return found == processes.end() ? Delivery{} : Delivery{{{command, signal}}, name_of(*found)};
     }
     case NoticeWay::time_limit:
-      std::ranges::transform(processes, std::back_inserter(pids), &RunProcess::pid);
+      std::ranges::transform(processes, std::back_inserter(pids), &ProcessInfo::pid);
       return to_all(signal, pids, fmt::format("all processes ({})", processes.size()));
     case NoticeWay::slurm_grace:
-      if (std::ranges::find(processes, "srun", &RunProcess::program) != processes.end()) {
+      if (std::ranges::find(processes, "srun", &ProcessInfo::program) != processes.end()) {
         std::ranges::transform(ranks, std::back_inserter(pids), core::kMapped);
       }
       return to_all(signal, pids, fmt::format("the {} tasks of srun on this node", ranks.size()));
@@ -109,7 +110,7 @@ fs::path chosen_directory(const fs::path& opened, const std::string& scratch_nam
 
 /// SIGKILL to all that is left of the run. @param gently  srun gets SIGTERM, which lets it end tasks on other nodes
 void kill_run(const fs::path& record, bool gently) {
-  for (const RunProcess& process : processes_of_run(record)) {
+  for (const ProcessInfo& process : processes_of_run(record)) {
     ::kill(process.pid, gently && process.program == "srun" ? SIGTERM : SIGKILL);
   }
 }
@@ -133,19 +134,9 @@ fs::path checkpoint_of(const ObservedStart& start, std::uint64_t step) {
 class Drill {
  public:
   explicit Drill(DrillSettings settings)
-      : settings_(std::move(settings)),
+      : facts_{.asked = std::move(settings)},
         host_(core::host_name()),
-        scratch_name_(fmt::format(".reprieve-drill-{}", ::getpid())) {
-    facts_.command = settings_.command;
-    facts_.way = settings_.way;
-    facts_.signal = termination::signal_name(settings_.signal);
-    facts_.grace_s = Seconds(settings_.grace).count();
-    facts_.ready_timeout_s = Seconds(settings_.ready_timeout).count();
-    facts_.replay_steps = settings_.replay_steps;
-    facts_.compares_outputs = settings_.compare_outputs != nullptr;
-    facts_.watches_memory = settings_.watch_memory;
-    facts_.kills_rank = settings_.kill_rank;
-  }
+        scratch_name_(fmt::format(".reprieve-drill-{}", ::getpid())) {}
 
   ~Drill() {
     core::log::or_warn(kLeavesSomething, [this] {
@@ -170,13 +161,13 @@ class Drill {
     if (settings_.replay_steps > 0 && came_back()) {
       replay();
     }
-    if (facts_.compares_outputs && came_back()) {
+    if (settings_.compare_outputs && came_back()) {
       run_to_end();
     }
-    if (facts_.watches_memory && came_back()) {
+    if (settings_.watch_memory && came_back()) {
       watch_memory();
     }
-    if (facts_.kills_rank && came_back()) {
+    if (settings_.kill_rank && came_back()) {
       kill_rank();
     }
     if (settings_.keep) {
@@ -402,7 +393,7 @@ class Drill {
     for (const NoticeTarget& target : delivery.targets) {
       ::kill(target.pid, target.signal);  // one that has gone needs none
     }
-    return delivery.to.empty() ? "" : fmt::format("{} to {}", facts_.signal, delivery.to);
+    return delivery.to.empty() ? "" : fmt::format("{} to {}", facts_.signal_name(), delivery.to);
   }
 
   void watch_end() {
@@ -538,7 +529,7 @@ class Drill {
     } else if (restored.step != facts_.second->restored_step) {
       facts_.state->failure = "the program did not save before its next step: steps inside of a watch_preemption_scope";
     } else {
-      facts_.state = settings_.compare(saved_copy_, restored.file);
+      facts_.state = tool::compare_states(saved_copy_, restored.file, settings_.ignore);
     }
   }
 
@@ -579,7 +570,7 @@ class Drill {
     if (facts_.interrupted || !replay.undisturbed.stopped_at() || same_step.empty()) {
       return;
     }
-    replay.start = settings_.compare(saved_copy_, same_step);
+    replay.start = tool::compare_states(saved_copy_, same_step, settings_.ignore);
     if (replay.start->equal()) {
       run_resumed();
     }
@@ -599,7 +590,7 @@ class Drill {
     const fs::path of_undisturbed = checkpoint_of(replay.undisturbed, *step);
     const fs::path of_resumed = checkpoint_of(resumed, *step);
     if (!of_undisturbed.empty() && !of_resumed.empty()) {
-      replay.end = settings_.compare(of_undisturbed, of_resumed);
+      replay.end = tool::compare_states(of_undisturbed, of_resumed, settings_.ignore);
     }
   }
 
@@ -653,10 +644,10 @@ class Drill {
     return reached();
   }
 
-  DrillSettings settings_;
+  DrillFacts facts_;
+  const DrillSettings& settings_ = facts_.asked;
   std::string host_;
   std::string scratch_name_;  ///< the directory of all starts but the undisturbed one
-  DrillFacts facts_;
   SignalQueue signals_;
   RunDirectory run_directory_{settings_.run_directory_parent, settings_.command};
   std::filesystem::path record_;  ///< the directory of the present start
@@ -676,6 +667,8 @@ class Drill {
 };
 
 }  // namespace
+
+std::string DrillFacts::signal_name() const { return termination::signal_name(asked.signal); }
 
 DrillFacts run_drill(DrillSettings settings) { return Drill(std::move(settings)).run(); }
 

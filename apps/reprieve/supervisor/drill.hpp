@@ -25,8 +25,7 @@
 
 namespace reprieve::supervisor {
 
-// How a platform announces the end of a job: which processes get which signal. Pure.
-
+/// How a platform announces the end of a job: which processes get which signal. Pure.
 enum class NoticeWay {
   command,      ///< one signal to the command itself: `#SBATCH --signal=B:USR1@N`, `kill -USR1 %1`, docker stop
   time_limit,   ///< SIGCONT and the signal to every process: Slurm at a time limit, scancel, systemd
@@ -46,7 +45,7 @@ int usual_signal(NoticeWay way);
 
 /// @param command  the process that was started
 /// @param processes  of the run on this host, parents before children, with @p command
-Delivery plan_delivery(NoticeWay way, int signal, pid_t command, const std::vector<RunProcess>& processes);
+Delivery plan_delivery(NoticeWay way, int signal, pid_t command, const std::vector<ProcessInfo>& processes);
 
 // What a drill saw. Times are in seconds since the notice was sent.
 
@@ -176,33 +175,6 @@ struct DeathFacts {
   std::optional<double> recovery_s;  ///< until the others were ready again, in place
 };
 
-struct DrillFacts {
-  std::vector<std::string> command;
-  NoticeWay way = NoticeWay::command;
-  std::string signal;  ///< "SIGUSR1"
-  double grace_s = 0;
-  double ready_timeout_s = 0;
-  bool interrupted = false;       ///< by the user
-  bool compares_outputs = false;  ///< as the user asked for; so the next two
-  bool watches_memory = false;
-  bool kills_rank = false;
-  ObservedStart first;
-  std::optional<ObservedNotice> notice;  ///< nothing if the first start did not come so far
-  std::optional<ObservedStart> second;   ///< nothing if there was nothing to restart from
-  std::optional<StateComparison> state;
-  std::uint64_t replay_steps = 0;           ///< that the user asked for
-  std::optional<ReplayFacts> replay;        ///< nothing unless the restart resumed with the state that was saved
-  std::optional<EndFacts> to_end;           ///< as `replay`
-  std::optional<MemoryFacts> memory;        ///< as `replay`
-  std::optional<DeathFacts> death;          ///< as `replay`
-  std::vector<std::filesystem::path> kept;  ///< directories with the drill's checkpoints, where they were to be kept
-};
-
-/// What the time from the notice to the end was made of; nothing unless the state was saved.
-std::optional<GraceCosts> grace_costs(const DrillFacts& facts);
-
-// A dry run of a preemption with the user's own command: start, notice, save, end, restart.
-
 struct DrillSettings {
   std::vector<std::string> command;  ///< the launcher or script, searched in PATH, and its arguments
   NoticeWay way = NoticeWay::command;
@@ -219,14 +191,34 @@ struct DrillSettings {
   bool watch_memory = false;                ///< what steps change, and no variable covers
   bool kill_rank = false;                   ///< in one more run, to see what the others do
   std::optional<std::filesystem::path> run_directory_parent;
+  std::vector<std::string> ignore;  ///< variables that may differ
   /// Puts the output files of the resumed run aside, and compares them with those of the undisturbed run. Empty: the
   /// program is not run to its end.
   std::function<void()> put_outputs_aside;
   std::function<std::vector<EndFacts::File>()> compare_outputs;
-  std::function<StateComparison(const std::filesystem::path&, const std::filesystem::path&)> compare;
   /// Called with a line for people as the drill continues.
   std::function<void(const std::string&)> say;
 };
+
+struct DrillFacts {
+  DrillSettings asked;
+  bool interrupted = false;  ///< by the user
+  ObservedStart first{};
+  std::optional<ObservedNotice> notice{};  ///< nothing if the first start did not come so far
+  std::optional<ObservedStart> second{};   ///< nothing if there was nothing to restart from
+  std::optional<StateComparison> state{};
+  std::optional<ReplayFacts> replay{};        ///< nothing unless the restart resumed with the state that was saved
+  std::optional<EndFacts> to_end{};           ///< as `replay`
+  std::optional<MemoryFacts> memory{};        ///< as `replay`
+  std::optional<DeathFacts> death{};          ///< as `replay`
+  std::vector<std::filesystem::path> kept{};  ///< directories with the drill's checkpoints, where they were to be kept
+
+  [[nodiscard]] double grace_s() const { return std::chrono::duration<double>(asked.grace).count(); }
+  [[nodiscard]] std::string signal_name() const;  ///< "SIGUSR1"
+};
+
+/// What the time from the notice to the end was made of; nothing unless the state was saved.
+std::optional<GraceCosts> grace_costs(const DrillFacts& facts);
 
 /// Starts the command as it would be started on the platform, nothing shielded, plays the platform, and starts the
 /// command again; with a replay, twice more. The program's checkpoints go into directories of the drill's own inside
@@ -235,8 +227,7 @@ struct DrillSettings {
 /// @throws UsageError if the command cannot be started; StorageError, Error
 DrillFacts run_drill(DrillSettings settings);
 
-// What the facts of a drill mean: whether a job would survive, and what to do if not. Pure.
-
+/// What the facts of a drill mean: whether a job would survive, and what to do if not. Pure.
 enum class DrillVerdict { would_survive, would_lose_work, unknown };
 
 /// Everything that is worth a line, in the order in which it happens.
@@ -247,11 +238,5 @@ DrillVerdict verdict_of(const std::vector<Finding>& findings);
 
 /// Whether a resumed run goes the way of one that nothing disturbed; in the order in which it happens.
 std::vector<Finding> judge_replay(const ReplayFacts& facts);
-/// The same of its output files.
-std::vector<Finding> judge_outputs(const EndFacts& facts);
-/// Whether the variables are all that the steps change.
-std::vector<Finding> judge_memory(const MemoryFacts& facts);
-/// What a death costs.
-std::vector<Finding> judge_death(const DeathFacts& facts);
 
 }  // namespace reprieve::supervisor

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
@@ -38,393 +37,6 @@ std::string names_of(const std::vector<StateDifference>& differences) {
   std::ranges::transform(differences, std::back_inserter(names), &StateDifference::variable);
   return fmt::format("{}", fmt::join(names, ", "));
 }
-
-class Judge {
- public:
-  explicit Judge(const DrillFacts& facts) : facts_(facts) {}
-
-  std::vector<Finding> judge() {
-    if (facts_.interrupted) {
-      add(Grade::unknown, "interrupted", "the drill was interrupted");
-    } else if (!facts_.notice) {
-      judge_start();
-    } else if (!facts_.first.opened) {
-      judge_without_library();
-    } else {
-      judge_notice();
-    }
-    if (facts_.replay_steps > 0) {
-      take(facts_.replay ? std::optional(judge_replay(*facts_.replay)) : std::nullopt, "no_replay",
-           "there was no replay: it begins where a restart resumes with exactly the state that was saved");
-    }
-    if (facts_.compares_outputs) {
-      take(facts_.to_end ? std::optional(judge_outputs(*facts_.to_end)) : std::nullopt, "no_end",
-           "no output was compared: that needs a restart with exactly the state that was saved");
-    }
-    if (facts_.watches_memory) {
-      take(facts_.memory ? std::optional(judge_memory(*facts_.memory)) : std::nullopt, "no_memory",
-           "the memory was not looked at: that needs a restart with exactly the state that was saved");
-    }
-    if (facts_.kills_rank) {
-      take(facts_.death ? std::optional(judge_death(*facts_.death)) : std::nullopt, "no_death",
-           "no rank was killed: that needs a restart with exactly the state that was saved");
-    }
-    return std::move(findings_);
-  }
-
- private:
-  void add(Grade grade, const char* id, std::string text, std::string advice = "") {
-    findings_.push_back({grade, id, std::move(text), std::move(advice)});
-  }
-
-  /// What further runs have shown. @param missing  said where there were none, unless the reason is reported already
-  void take(const std::optional<std::vector<Finding>>& more, const char* id, const char* missing) {
-    if (facts_.interrupted) {
-      return;
-    }
-    if (more) {
-      findings_.insert(findings_.end(), more->begin(), more->end());
-    } else if (verdict_of(findings_) == DrillVerdict::would_survive) {
-      add(Grade::unknown, id, missing);
-    }
-  }
-
-  void judge_start() {
-    const ObservedStart& start = facts_.first;
-    if (!start.in_scratch) {
-      add(Grade::unknown, "real_directory",
-          fmt::format("the program did not use the drill's directory inside {}: nothing was sent to it, to keep your "
-                      "checkpoints safe",
-                      start.directory.string()),
-          "build it with the version of the library that this tool belongs to");
-    } else if (!start.error.empty()) {
-      add(Grade::problem, "start_failed", "the program does not start: " + start.error,
-          "repair this first; what the program said stands above");
-    } else if (start.code) {
-      add(Grade::unknown, "ended_early",
-          fmt::format("the command ended with {} before the notice was sent", code_text(*start.code)),
-          *start.code == 0 ? "let it work longer, or send the notice earlier: --after, --after-steps"
-                           : "repair this first; what the program said stands above");
-    } else if (!start.ready) {
-      add(Grade::problem, "not_ready", "the program has opened its checkpoint directory, but watches for no notice",
-          "make a PreemptionCheckpointHandler, and call its run() for every step; if the restore takes long, "
-          "--timeout");
-    } else {
-      add(Grade::unknown, "no_steps", "the program did not come to the step at which the notice was to be sent",
-          "lower --after-steps, or raise --timeout");
-    }
-  }
-
-  void judge_without_library() {
-    const ObservedNotice& notice = *facts_.notice;
-    const std::string seen =
-        fmt::format("no rank opened a checkpoint directory within {}", seconds_text(facts_.ready_timeout_s));
-    const std::string advice =
-        "make a PreemptionCheckpointHandler and call its run() for every step. If the program has one: raise "
-        "--ready-timeout if it takes longer to start, and see that the ranks get REPRIEVE_RUN_DIR";
-    const int code = facts_.first.code.value_or(0);
-    if (notice.killed_s) {
-      add(Grade::problem, "no_handler",
-          fmt::format("{}, and {} changed nothing: the program continued until it was killed", seen, facts_.signal),
-          advice);
-    } else if (code > kSignalled || !notice.ranks_survive_signal) {
-      add(Grade::problem, "no_handler",
-          fmt::format("{}, and the program has no handler for {}: the command ended with {} after {}", seen,
-                      facts_.signal, code_text(code), seconds_text(notice.ended_s.value_or(0))),
-          advice);
-    } else {
-      add(Grade::unknown, "no_handler",
-          fmt::format("{}; the command ended with {}, {} after {}: whether it saved, only you can see", seen,
-                      code_text(code), seconds_text(notice.ended_s.value_or(0)), facts_.signal),
-          advice);
-    }
-  }
-
-  void judge_notice() {
-    judge_arrival();
-    if (facts_.notice->saved_s) {
-      judge_save();
-      judge_exit_code();
-      judge_grace();
-      judge_restart();
-    } else {
-      judge_missing_save();
-    }
-  }
-
-  void judge_arrival() {
-    const ObservedNotice& notice = *facts_.notice;
-    if (notice.told.empty()) {
-      add(Grade::problem, "no_notice_sent",
-          facts_.way == NoticeWay::slurm_grace
-              ? "at the start of the grace time Slurm signals the tasks of srun alone, and there are none: the notice "
-                "reaches nobody before its end"
-              : "there is no process to send the notice to",
-          facts_.way == NoticeWay::slurm_grace
-              ? std::string("#SBATCH --signal=B:URG@N, SlurmctldParameters=preempt_send_user_signal, and ") + kUseRun
-              : std::string());
-      return;
-    }
-    if (notice.arrivals.empty()) {
-      return;
-    }
-    std::set<int> ranks;
-    double last = 0;
-    for (const Arrival& arrival : notice.arrivals) {
-      ranks.insert(arrival.rank);
-      last = std::max(last, arrival.seconds);
-    }
-    const bool all = std::cmp_equal(ranks.size(), facts_.first.world_size);
-    add(Grade::good, "arrived",
-        fmt::format("the notice arrived at {} of {}{}, within {} ({})", ranks.size(),
-                    core::count_text(facts_.first.world_size, "rank"),
-                    all ? "" : fmt::format(" ({}; one is enough)", list_of(ranks)), seconds_text(last),
-                    notice.arrivals.front().source));
-  }
-
-  void judge_save() {
-    const ObservedNotice& notice = *facts_.notice;
-    add(Grade::good, "saved",
-        fmt::format("step {} was saved {} after the notice; the save itself took {}", notice.saved_step.value_or(0),
-                    seconds_text(*notice.saved_s), seconds_text(notice.save_s)));
-    judge_killed_ranks();
-  }
-
-  /// The state is safe, but something ended the ranks before they left by themselves.
-  void judge_killed_ranks() {
-    const ObservedNotice& notice = *facts_.notice;
-    if (notice.left_s || (notice.ended_s && !notice.killed_s)) {
-      return;
-    }
-    const std::string killed = seconds_text(notice.killed_s.value_or(facts_.grace_s));
-    if (notice.trained_on_s) {
-      add(Grade::problem, "grace_period",
-          fmt::format(
-              "after that save the program continued, counting on {} more, and was killed {} after the notice: what "
-              "it did in between is lost, and the command ends without the restart code",
-              seconds_text(*notice.trained_on_s), killed),
-          "set termination.grace_period_s to the platform's grace or less; 0: save once, and leave");
-      return;
-    }
-    add(Grade::warning, "did_not_leave",
-        fmt::format("the state was saved, but the command had not ended {} after the notice, and was killed", killed),
-        notice.blocked_ranks.empty() ? "see what the program does after its last save"
-                                     : "ranks hang in a write to their output, which nobody reads: send it to a file");
-  }
-
-  std::string lost_work() const {
-    const ObservedNotice& notice = *facts_.notice;
-    return notice.older_step ? fmt::format("a restart would go back to the checkpoint of step {}", *notice.older_step)
-                             : std::string("there is no checkpoint, and a restart would start from the beginning");
-  }
-
-  void judge_missing_save() {
-    const ObservedNotice& notice = *facts_.notice;
-    if (!notice.save_error.empty()) {
-      add(Grade::problem, "save_failed", fmt::format("the save failed: {}; {}", notice.save_error, lost_work()),
-          "remove the cause that the error names; `df` and `df -i` tell whether the file system is full");
-    } else if (!notice.blocked_ranks.empty()) {
-      add(Grade::problem, "output_blocked",
-          fmt::format("rank {} hung in a write to its output, which nobody read; {}", list_of(notice.blocked_ranks),
-                      lost_work()),
-          "send the output to a file, not into a pipe whose reader may stop; mpirun stops reading once it got SIGTERM: "
-          "there, " +
-              std::string(kUseRun));
-    } else if (notice.killed_s && notice.agreed_s) {
-      add(Grade::problem, "save_too_slow",
-          fmt::format("the ranks agreed after {}, but the save was not over when the grace of {} was; {}",
-                      seconds_text(*notice.agreed_s), seconds_text(facts_.grace_s), lost_work()),
-          "ask for a longer grace, or save less");
-    } else if (notice.killed_s && notice.ranks_survive_signal) {
-      add(Grade::problem, "step_too_long",
-          fmt::format("no step ended within the grace of {}{}; {}", seconds_text(facts_.grace_s),
-                      notice.longest_step_s > 0
-                          ? fmt::format(" (the longest before took {})", seconds_text(notice.longest_step_s))
-                          : std::string(),
-                      lost_work()),
-          "make the steps shorter, put save_checkpoint_if_preempted() between their parts, or ask for a longer grace");
-    } else if (notice.killed_s) {
-      add(Grade::problem, "not_watched",
-          fmt::format("the notice had no effect until the grace of {} was over; {}", seconds_text(facts_.grace_s),
-                      lost_work()),
-          notice.told.empty() ? ""
-                              : fmt::format("add {} to termination.signals, or send another signal", facts_.signal));
-    } else {
-      judge_early_end();
-    }
-  }
-
-  /// Everything ended within the grace, but nothing was saved.
-  void judge_early_end() {
-    const ObservedNotice& notice = *facts_.notice;
-    const std::string code = code_text(facts_.first.code.value_or(0));
-    if (!facts_.first.error.empty()) {
-      add(Grade::problem, "error",
-          fmt::format("the ranks ended with an error: {}; {}", facts_.first.error, lost_work()));
-    } else if (facts_.first.code == 0) {
-      add(Grade::unknown, "finished", "the program came to its end before it could save",
-          "let it work longer, or send the notice earlier: --after, --after-steps");
-    } else if (notice.command_died_first) {
-      add(Grade::problem, "script_died",
-          fmt::format("the command itself was ended by the notice after {} ({}), while its ranks worked on and heard "
-                      "nothing: a platform ends them with it; {}",
-                      seconds_text(notice.ended_s.value_or(0)), code, lost_work()),
-          std::string("a shell without a trap dies of the signal: write `exec` before the launcher, or ") + kUseRun);
-    } else {
-      const double end = notice.rank_ends.empty() ? notice.ended_s.value_or(0) : notice.rank_ends.begin()->second;
-      add(Grade::problem, "killed_early",
-          fmt::format("the ranks were ended {} after the notice, before a save, although the grace is {}; the command "
-                      "ended with {}; {}",
-                      seconds_text(end), seconds_text(facts_.grace_s), code, lost_work()),
-          fmt::format("a launcher that gets SIGTERM kills its ranks ({}), and so does a script that stops it: {}",
-                      kill_times(), kUseRun));
-    }
-  }
-
-  void judge_exit_code() {
-    const ObservedNotice& notice = *facts_.notice;
-    const int code = facts_.first.code.value_or(0);
-    if (notice.killed_s || notice.restart_code == 0) {
-      return;
-    }
-    if (code == notice.restart_code) {
-      add(Grade::good, "exit_code", fmt::format("the command ended with the restart code, {}", code));
-      return;
-    }
-    std::string advice =
-        "whoever starts jobs again by their exit code does not start this one: end the script with `exec` before the "
-        "launcher or with `exit $?` right after it, and write `set -o pipefail` where its output goes through a pipe";
-    if (code == 1 && facts_.way != NoticeWay::command && facts_.way != NoticeWay::rank) {
-      advice = std::string("mpirun returns 1 once it got SIGTERM, whatever its ranks return: ") + kUseRun;
-    }
-    add(Grade::problem, "exit_code",
-        fmt::format("the ranks left with code {}, but the command ended with {}", notice.restart_code, code_text(code)),
-        std::move(advice));
-  }
-
-  void judge_grace() {
-    const auto costs = grace_costs(facts_);
-    if (!costs || facts_.notice->told.empty() || facts_.notice->killed_s) {
-      return;
-    }
-    const double needed = grace_needed_s(*costs);
-    const double with_margin = grace_with_margin_s(*costs);
-    const std::string sum =
-        fmt::format("needed at worst: {} ({} until all ranks agree, {} to save, {} to leave); with a margin {}",
-                    seconds_text(needed), seconds_text(costs->wait_s), seconds_text(costs->save_s),
-                    seconds_text(costs->leave_s), seconds_text(with_margin));
-    if (needed > facts_.grace_s) {
-      add(Grade::problem, "grace_too_short",
-          fmt::format("it fitted this time, but the grace is {}: {}", seconds_text(facts_.grace_s), sum),
-          "make the steps shorter, save less, or ask for a longer grace");
-    } else if (with_margin > facts_.grace_s) {
-      add(Grade::warning, "grace_is_tight",
-          fmt::format("the grace of {} is tight: {}", seconds_text(facts_.grace_s), sum), "ask for a longer grace");
-    } else {
-      add(Grade::good, "grace", fmt::format("the grace of {} is enough: {}", seconds_text(facts_.grace_s), sum));
-    }
-  }
-
-  void judge_restart() {
-    if (!facts_.second) {
-      add(Grade::unknown, "no_restart", "there was no second start");
-      return;
-    }
-    const ObservedStart& second = *facts_.second;
-    if (!second.error.empty()) {
-      add(Grade::problem, "restart_failed", "the second start failed: " + second.error,
-          "register the same variables, of the same types and shapes, in every start");
-    } else if (!second.opened || !second.ready) {
-      add(Grade::problem, "restart_failed",
-          second.code
-              ? fmt::format("the second start ended with {} before the ranks were ready", code_text(*second.code))
-              : "the second start did not come to its first step in time",
-          "see what the program said above; --timeout if it needs longer");
-    } else {
-      judge_restored();
-    }
-  }
-
-  void judge_restored() {
-    const ObservedStart& second = *facts_.second;
-    const std::uint64_t saved = facts_.notice->saved_step.value_or(0);
-    if (second.directory != facts_.first.directory) {
-      add(Grade::problem, "directory_changed",
-          fmt::format("the restart starts from the beginning: the first start saved in {}, the second looks in {}",
-                      facts_.first.directory.string(), second.directory.string()),
-          "give every start of the job the same directory: no date, process or counter in its name");
-    } else if (!second.restored_step) {
-      add(Grade::problem, "begins_anew", "the restart starts from the beginning, although the checkpoint is there",
-          "the program, or its script, may empty its directory at the start, or use another prefix each time");
-    } else if (*second.restored_step != saved) {
-      add(Grade::problem, "another_step",
-          fmt::format("step {} was saved, but the restart resumes at step {}", saved, *second.restored_step));
-    } else {
-      add(Grade::good, "resumed",
-          fmt::format("the restart resumed at step {}, restored in {}", saved, seconds_text(second.restore_s)));
-      if (!second.saves.empty()) {
-        add(Grade::good, "first_save",
-            fmt::format("the first save after the restart took {}: a notice that comes early waits for it",
-                        seconds_text(second.saves.front().seconds)));
-      }
-      judge_state();
-    }
-  }
-
-  void judge_state() {
-    if (!facts_.state || !facts_.state->failure.empty()) {
-      add(Grade::warning, "state_not_compared",
-          "the state after the restore was not compared: " +
-              (facts_.state ? facts_.state->failure : std::string("there is no checkpoint of it")));
-    } else if (facts_.state->equal()) {
-      add(Grade::good, "state",
-          fmt::format("the state before the first step is bit by bit the one that was saved: {}{}, {}",
-                      core::count_text(facts_.state->variables, "variable"), ignored_text(*facts_.state),
-                      core::count_text(facts_.state->bytes, "byte")));
-    } else {
-      add(Grade::problem, "state_differs",
-          fmt::format("{} of {} not as saved when the steps continue: {}", facts_.state->different.size(),
-                      core::count_text(facts_.state->variables, "variable"), names_of(facts_.state->different)),
-          "the constructor of the handler restores: initialise the state before it, not after. Name variables that are "
-          "meant to change with --ignore");
-    }
-  }
-
-  const DrillFacts& facts_;
-  std::vector<Finding> findings_;
-};
-
-}  // namespace
-
-std::optional<GraceCosts> grace_costs(const DrillFacts& facts) {
-  if (!facts.notice || !facts.notice->saved_s) {
-    return std::nullopt;
-  }
-  const ObservedNotice& notice = *facts.notice;
-  const double end = notice.killed_s ? *notice.saved_s : notice.ended_s.value_or(*notice.saved_s);
-  const double wait = std::max(notice.longest_step_s, notice.agreed_s.value_or(0));
-  // A notice may come before any other save of a start: the first one must fit into the grace too.
-  const bool saved_again = facts.second && !facts.second->saves.empty();
-  const double first_save = saved_again ? facts.second->saves.front().seconds : 0.0;
-  return GraceCosts{wait, std::max(notice.save_s, first_save), std::max(0.0, end - *notice.saved_s)};
-}
-
-const char* to_string(Finding::Grade grade) noexcept {
-  constexpr std::array kNames{"good", "warning", "problem", "unknown"};
-  return kNames[static_cast<std::size_t>(grade)];
-}
-
-std::vector<Finding> judge_drill(const DrillFacts& facts) { return Judge(facts).judge(); }
-
-DrillVerdict verdict_of(const std::vector<Finding>& findings) {
-  const auto has = [&](Grade grade) { return std::ranges::find(findings, grade, &Finding::grade) != findings.end(); };
-  if (has(Grade::problem)) {
-    return DrillVerdict::would_lose_work;
-  }
-  return has(Grade::unknown) || findings.empty() ? DrillVerdict::unknown : DrillVerdict::would_survive;
-}
-
-namespace {
 
 using Differences = std::vector<StateDifference>;
 
@@ -626,10 +238,6 @@ class ReplayJudge {
   std::vector<Finding> findings_;
 };
 
-}  // namespace
-
-std::vector<Finding> judge_replay(const ReplayFacts& facts) { return ReplayJudge(facts).judge(); }
-
 std::vector<Finding> judge_outputs(const EndFacts& facts) {
   if (!facts.resumed.finished_at) {
     return {{Grade::problem, "no_end", "the resumed run did not come to its end: " + end_of(facts.resumed),
@@ -657,8 +265,6 @@ std::vector<Finding> judge_outputs(const EndFacts& facts) {
   return findings;
 }
 
-namespace {
-
 /// "counts (8192 bytes), 2 heap blocks of 80008 bytes each", the first ones.
 std::string list_of(const std::vector<events::MemoryChanges::Object>& objects) {
   constexpr std::size_t kMost = 10;
@@ -676,8 +282,6 @@ std::string list_of(const std::vector<events::MemoryChanges::Object>& objects) {
   const std::string more = texts.size() > shown ? fmt::format(", and {} more", texts.size() - shown) : "";
   return fmt::format("{}{}", fmt::join(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(shown), ", "), more);
 }
-
-}  // namespace
 
 std::vector<Finding> judge_memory(const MemoryFacts& facts) {
   if (!facts.changes) {
@@ -724,6 +328,389 @@ std::vector<Finding> judge_death(const DeathFacts& facts) {
                        core::count_text(facts.start.world_size, "rank"), seconds_text(*facts.recovery_s),
                        facts.start.begins_at.value_or(0)),
            ""}};
+}
+
+class Judge {
+ public:
+  explicit Judge(const DrillFacts& facts) : facts_(facts) {}
+
+  std::vector<Finding> judge() {
+    if (facts_.interrupted) {
+      add(Grade::unknown, "interrupted", "the drill was interrupted");
+    } else if (!facts_.notice) {
+      judge_start();
+    } else if (!facts_.first.opened) {
+      judge_without_library();
+    } else {
+      judge_notice();
+    }
+    take(facts_.asked.replay_steps > 0, facts_.replay, judge_replay, "no_replay",
+         "there was no replay: it begins where a restart resumes with exactly the state that was saved");
+    take(facts_.asked.compare_outputs != nullptr, facts_.to_end, judge_outputs, "no_end",
+         "no output was compared: that needs a restart with exactly the state that was saved");
+    take(facts_.asked.watch_memory, facts_.memory, judge_memory, "no_memory",
+         "the memory was not looked at: that needs a restart with exactly the state that was saved");
+    take(facts_.asked.kill_rank, facts_.death, judge_death, "no_death",
+         "no rank was killed: that needs a restart with exactly the state that was saved");
+    return std::move(findings_);
+  }
+
+ private:
+  void add(Grade grade, const char* id, std::string text, std::string advice = "") {
+    findings_.push_back({grade, id, std::move(text), std::move(advice)});
+  }
+
+  /// What further runs have shown. @param missing  said where there were none, unless the reason is reported already
+  template <class Facts>
+  void take(bool is_asked, const std::optional<Facts>& facts, std::vector<Finding> (*judged)(const Facts&),
+            const char* id, const char* missing) {
+    if (facts_.interrupted || !is_asked) {
+      return;
+    }
+    if (facts) {
+      std::ranges::copy(judged(*facts), std::back_inserter(findings_));
+    } else if (verdict_of(findings_) == DrillVerdict::would_survive) {
+      add(Grade::unknown, id, missing);
+    }
+  }
+
+  void judge_start() {
+    const ObservedStart& start = facts_.first;
+    if (!start.in_scratch) {
+      add(Grade::unknown, "real_directory",
+          fmt::format("the program did not use the drill's directory inside {}: nothing was sent to it, to keep your "
+                      "checkpoints safe",
+                      start.directory.string()),
+          "build it with the version of the library that this tool belongs to");
+    } else if (!start.error.empty()) {
+      add(Grade::problem, "start_failed", "the program does not start: " + start.error,
+          "repair this first; what the program said stands above");
+    } else if (start.code) {
+      add(Grade::unknown, "ended_early",
+          fmt::format("the command ended with {} before the notice was sent", code_text(*start.code)),
+          *start.code == 0 ? "let it work longer, or send the notice earlier: --after, --after-steps"
+                           : "repair this first; what the program said stands above");
+    } else if (!start.ready) {
+      add(Grade::problem, "not_ready", "the program has opened its checkpoint directory, but watches for no notice",
+          "make a PreemptionCheckpointHandler, and call its run() for every step; if the restore takes long, "
+          "--timeout");
+    } else {
+      add(Grade::unknown, "no_steps", "the program did not come to the step at which the notice was to be sent",
+          "lower --after-steps, or raise --timeout");
+    }
+  }
+
+  void judge_without_library() {
+    const ObservedNotice& notice = *facts_.notice;
+    const std::string seen =
+        fmt::format("no rank opened a checkpoint directory within {}",
+                    core::seconds_text(std::chrono::duration<double>(facts_.asked.ready_timeout).count()));
+    const std::string advice =
+        "make a PreemptionCheckpointHandler and call its run() for every step. If the program has one: raise "
+        "--ready-timeout if it takes longer to start, and see that the ranks get REPRIEVE_RUN_DIR";
+    const int code = facts_.first.code.value_or(0);
+    if (notice.killed_s) {
+      add(Grade::problem, "no_handler",
+          fmt::format("{}, and {} changed nothing: the program continued until it was killed", seen,
+                      facts_.signal_name()),
+          advice);
+    } else if (code > kSignalled || !notice.ranks_survive_signal) {
+      add(Grade::problem, "no_handler",
+          fmt::format("{}, and the program has no handler for {}: the command ended with {} after {}", seen,
+                      facts_.signal_name(), code_text(code), seconds_text(notice.ended_s.value_or(0))),
+          advice);
+    } else {
+      add(Grade::unknown, "no_handler",
+          fmt::format("{}; the command ended with {}, {} after {}: whether it saved, only you can see", seen,
+                      code_text(code), seconds_text(notice.ended_s.value_or(0)), facts_.signal_name()),
+          advice);
+    }
+  }
+
+  void judge_notice() {
+    judge_arrival();
+    if (facts_.notice->saved_s) {
+      judge_save();
+      judge_exit_code();
+      judge_grace();
+      judge_restart();
+    } else {
+      judge_missing_save();
+    }
+  }
+
+  void judge_arrival() {
+    const ObservedNotice& notice = *facts_.notice;
+    if (notice.told.empty()) {
+      add(Grade::problem, "no_notice_sent",
+          facts_.asked.way == NoticeWay::slurm_grace
+              ? "at the start of the grace time Slurm signals the tasks of srun alone, and there are none: the notice "
+                "reaches nobody before its end"
+              : "there is no process to send the notice to",
+          facts_.asked.way == NoticeWay::slurm_grace
+              ? std::string("#SBATCH --signal=B:URG@N, SlurmctldParameters=preempt_send_user_signal, and ") + kUseRun
+              : std::string());
+      return;
+    }
+    if (notice.arrivals.empty()) {
+      return;
+    }
+    std::set<int> ranks;
+    double last = 0;
+    for (const Arrival& arrival : notice.arrivals) {
+      ranks.insert(arrival.rank);
+      last = std::max(last, arrival.seconds);
+    }
+    const bool all = std::cmp_equal(ranks.size(), facts_.first.world_size);
+    add(Grade::good, "arrived",
+        fmt::format("the notice arrived at {} of {}{}, within {} ({})", ranks.size(),
+                    core::count_text(facts_.first.world_size, "rank"),
+                    all ? "" : fmt::format(" ({}; one is enough)", list_of(ranks)), seconds_text(last),
+                    notice.arrivals.front().source));
+  }
+
+  void judge_save() {
+    const ObservedNotice& notice = *facts_.notice;
+    add(Grade::good, "saved",
+        fmt::format("step {} was saved {} after the notice; the save itself took {}", notice.saved_step.value_or(0),
+                    seconds_text(*notice.saved_s), seconds_text(notice.save_s)));
+    judge_killed_ranks();
+  }
+
+  /// The state is safe, but something ended the ranks before they left by themselves.
+  void judge_killed_ranks() {
+    const ObservedNotice& notice = *facts_.notice;
+    if (notice.left_s || (notice.ended_s && !notice.killed_s)) {
+      return;
+    }
+    const std::string killed = seconds_text(notice.killed_s.value_or(facts_.grace_s()));
+    if (notice.trained_on_s) {
+      add(Grade::problem, "grace_period",
+          fmt::format(
+              "after that save the program continued, counting on {} more, and was killed {} after the notice: what "
+              "it did in between is lost, and the command ends without the restart code",
+              seconds_text(*notice.trained_on_s), killed),
+          "set termination.grace_period_s to the platform's grace or less; 0: save once, and leave");
+      return;
+    }
+    add(Grade::warning, "did_not_leave",
+        fmt::format("the state was saved, but the command had not ended {} after the notice, and was killed", killed),
+        notice.blocked_ranks.empty() ? "see what the program does after its last save"
+                                     : "ranks hang in a write to their output, which nobody reads: send it to a file");
+  }
+
+  std::string lost_work() const {
+    const ObservedNotice& notice = *facts_.notice;
+    return notice.older_step ? fmt::format("a restart would go back to the checkpoint of step {}", *notice.older_step)
+                             : std::string("there is no checkpoint, and a restart would start from the beginning");
+  }
+
+  void judge_missing_save() {
+    const ObservedNotice& notice = *facts_.notice;
+    if (!notice.save_error.empty()) {
+      add(Grade::problem, "save_failed", fmt::format("the save failed: {}; {}", notice.save_error, lost_work()),
+          "remove the cause that the error names; `df` and `df -i` tell whether the file system is full");
+    } else if (!notice.blocked_ranks.empty()) {
+      add(Grade::problem, "output_blocked",
+          fmt::format("rank {} hung in a write to its output, which nobody read; {}", list_of(notice.blocked_ranks),
+                      lost_work()),
+          "send the output to a file, not into a pipe whose reader may stop; mpirun stops reading once it got SIGTERM: "
+          "there, " +
+              std::string(kUseRun));
+    } else if (notice.killed_s && notice.agreed_s) {
+      add(Grade::problem, "save_too_slow",
+          fmt::format("the ranks agreed after {}, but the save was not over when the grace of {} was; {}",
+                      seconds_text(*notice.agreed_s), seconds_text(facts_.grace_s()), lost_work()),
+          "ask for a longer grace, or save less");
+    } else if (notice.killed_s && notice.ranks_survive_signal) {
+      add(Grade::problem, "step_too_long",
+          fmt::format("no step ended within the grace of {}{}; {}", seconds_text(facts_.grace_s()),
+                      notice.longest_step_s > 0
+                          ? fmt::format(" (the longest before took {})", seconds_text(notice.longest_step_s))
+                          : std::string(),
+                      lost_work()),
+          "make the steps shorter, put save_checkpoint_if_preempted() between their parts, or ask for a longer grace");
+    } else if (notice.killed_s) {
+      add(Grade::problem, "not_watched",
+          fmt::format("the notice had no effect until the grace of {} was over; {}", seconds_text(facts_.grace_s()),
+                      lost_work()),
+          notice.told.empty()
+              ? ""
+              : fmt::format("add {} to termination.signals, or send another signal", facts_.signal_name()));
+    } else {
+      judge_early_end();
+    }
+  }
+
+  /// Everything ended within the grace, but nothing was saved.
+  void judge_early_end() {
+    const ObservedNotice& notice = *facts_.notice;
+    const std::string code = code_text(facts_.first.code.value_or(0));
+    if (!facts_.first.error.empty()) {
+      add(Grade::problem, "error",
+          fmt::format("the ranks ended with an error: {}; {}", facts_.first.error, lost_work()));
+    } else if (facts_.first.code == 0) {
+      add(Grade::unknown, "finished", "the program came to its end before it could save",
+          "let it work longer, or send the notice earlier: --after, --after-steps");
+    } else if (notice.command_died_first) {
+      add(Grade::problem, "script_died",
+          fmt::format("the command itself was ended by the notice after {} ({}), while its ranks worked on and heard "
+                      "nothing: a platform ends them with it; {}",
+                      seconds_text(notice.ended_s.value_or(0)), code, lost_work()),
+          std::string("a shell without a trap dies of the signal: write `exec` before the launcher, or ") + kUseRun);
+    } else {
+      const double end = notice.rank_ends.empty() ? notice.ended_s.value_or(0) : notice.rank_ends.begin()->second;
+      add(Grade::problem, "killed_early",
+          fmt::format("the ranks were ended {} after the notice, before a save, although the grace is {}; the command "
+                      "ended with {}; {}",
+                      seconds_text(end), seconds_text(facts_.grace_s()), code, lost_work()),
+          fmt::format("a launcher that gets SIGTERM kills its ranks ({}), and so does a script that stops it: {}",
+                      kill_times(), kUseRun));
+    }
+  }
+
+  void judge_exit_code() {
+    const ObservedNotice& notice = *facts_.notice;
+    const int code = facts_.first.code.value_or(0);
+    if (notice.killed_s || notice.restart_code == 0) {
+      return;
+    }
+    if (code == notice.restart_code) {
+      add(Grade::good, "exit_code", fmt::format("the command ended with the restart code, {}", code));
+      return;
+    }
+    std::string advice =
+        "whoever starts jobs again by their exit code does not start this one: end the script with `exec` before the "
+        "launcher or with `exit $?` right after it, and write `set -o pipefail` where its output goes through a pipe";
+    if (code == 1 && facts_.asked.way != NoticeWay::command && facts_.asked.way != NoticeWay::rank) {
+      advice = std::string("mpirun returns 1 once it got SIGTERM, whatever its ranks return: ") + kUseRun;
+    }
+    add(Grade::problem, "exit_code",
+        fmt::format("the ranks left with code {}, but the command ended with {}", notice.restart_code, code_text(code)),
+        std::move(advice));
+  }
+
+  void judge_grace() {
+    const auto costs = grace_costs(facts_);
+    if (!costs || facts_.notice->told.empty() || facts_.notice->killed_s) {
+      return;
+    }
+    const double needed = grace_needed_s(*costs);
+    const double with_margin = grace_with_margin_s(*costs);
+    const std::string sum =
+        fmt::format("needed at worst: {} ({} until all ranks agree, {} to save, {} to leave); with a margin {}",
+                    seconds_text(needed), seconds_text(costs->wait_s), seconds_text(costs->save_s),
+                    seconds_text(costs->leave_s), seconds_text(with_margin));
+    if (needed > facts_.grace_s()) {
+      add(Grade::problem, "grace_too_short",
+          fmt::format("it fitted this time, but the grace is {}: {}", seconds_text(facts_.grace_s()), sum),
+          "make the steps shorter, save less, or ask for a longer grace");
+    } else if (with_margin > facts_.grace_s()) {
+      add(Grade::warning, "grace_is_tight",
+          fmt::format("the grace of {} is tight: {}", seconds_text(facts_.grace_s()), sum), "ask for a longer grace");
+    } else {
+      add(Grade::good, "grace", fmt::format("the grace of {} is enough: {}", seconds_text(facts_.grace_s()), sum));
+    }
+  }
+
+  void judge_restart() {
+    if (!facts_.second) {
+      add(Grade::unknown, "no_restart", "there was no second start");
+      return;
+    }
+    const ObservedStart& second = *facts_.second;
+    if (!second.error.empty()) {
+      add(Grade::problem, "restart_failed", "the second start failed: " + second.error,
+          "register the same variables, of the same types and shapes, in every start");
+    } else if (!second.opened || !second.ready) {
+      add(Grade::problem, "restart_failed",
+          second.code
+              ? fmt::format("the second start ended with {} before the ranks were ready", code_text(*second.code))
+              : "the second start did not come to its first step in time",
+          "see what the program said above; --timeout if it needs longer");
+    } else {
+      judge_restored();
+    }
+  }
+
+  void judge_restored() {
+    const ObservedStart& second = *facts_.second;
+    const std::uint64_t saved = facts_.notice->saved_step.value_or(0);
+    if (second.directory != facts_.first.directory) {
+      add(Grade::problem, "directory_changed",
+          fmt::format("the restart starts from the beginning: the first start saved in {}, the second looks in {}",
+                      facts_.first.directory.string(), second.directory.string()),
+          "give every start of the job the same directory: no date, process or counter in its name");
+    } else if (!second.restored_step) {
+      add(Grade::problem, "begins_anew", "the restart starts from the beginning, although the checkpoint is there",
+          "the program, or its script, may empty its directory at the start, or use another prefix each time");
+    } else if (*second.restored_step != saved) {
+      add(Grade::problem, "another_step",
+          fmt::format("step {} was saved, but the restart resumes at step {}", saved, *second.restored_step));
+    } else {
+      add(Grade::good, "resumed",
+          fmt::format("the restart resumed at step {}, restored in {}", saved, seconds_text(second.restore_s)));
+      if (!second.saves.empty()) {
+        add(Grade::good, "first_save",
+            fmt::format("the first save after the restart took {}: a notice that comes early waits for it",
+                        seconds_text(second.saves.front().seconds)));
+      }
+      judge_state();
+    }
+  }
+
+  void judge_state() {
+    if (!facts_.state || !facts_.state->failure.empty()) {
+      add(Grade::warning, "state_not_compared",
+          "the state after the restore was not compared: " +
+              (facts_.state ? facts_.state->failure : std::string("there is no checkpoint of it")));
+    } else if (facts_.state->equal()) {
+      add(Grade::good, "state",
+          fmt::format("the state before the first step is bit by bit the one that was saved: {}{}, {}",
+                      core::count_text(facts_.state->variables, "variable"), ignored_text(*facts_.state),
+                      core::count_text(facts_.state->bytes, "byte")));
+    } else {
+      add(Grade::problem, "state_differs",
+          fmt::format("{} of {} not as saved when the steps continue: {}", facts_.state->different.size(),
+                      core::count_text(facts_.state->variables, "variable"), names_of(facts_.state->different)),
+          "the constructor of the handler restores: initialise the state before it, not after. Name variables that are "
+          "meant to change with --ignore");
+    }
+  }
+
+  const DrillFacts& facts_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::optional<GraceCosts> grace_costs(const DrillFacts& facts) {
+  if (!facts.notice || !facts.notice->saved_s) {
+    return std::nullopt;
+  }
+  const ObservedNotice& notice = *facts.notice;
+  const double end = notice.killed_s ? *notice.saved_s : notice.ended_s.value_or(*notice.saved_s);
+  const double wait = std::max(notice.longest_step_s, notice.agreed_s.value_or(0));
+  // A notice may come before any other save of a start: the first one must fit into the grace too.
+  const bool saved_again = facts.second && !facts.second->saves.empty();
+  const double first_save = saved_again ? facts.second->saves.front().seconds : 0.0;
+  return GraceCosts{wait, std::max(notice.save_s, first_save), std::max(0.0, end - *notice.saved_s)};
+}
+
+const char* to_string(Finding::Grade grade) noexcept {
+  return tool::name_of(grade, {"good", "warning", "problem", "unknown"});
+}
+
+std::vector<Finding> judge_replay(const ReplayFacts& facts) { return ReplayJudge(facts).judge(); }
+
+std::vector<Finding> judge_drill(const DrillFacts& facts) { return Judge(facts).judge(); }
+
+DrillVerdict verdict_of(const std::vector<Finding>& findings) {
+  const auto has = [&](Grade grade) { return std::ranges::find(findings, grade, &Finding::grade) != findings.end(); };
+  if (has(Grade::problem)) {
+    return DrillVerdict::would_lose_work;
+  }
+  return has(Grade::unknown) || findings.empty() ? DrillVerdict::unknown : DrillVerdict::would_survive;
 }
 
 }  // namespace reprieve::supervisor

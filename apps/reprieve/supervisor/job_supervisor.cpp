@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <set>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +19,8 @@
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "core/values.hpp"
+#include "files.hpp"
+#include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/after_commit.hpp"
@@ -27,6 +29,7 @@
 #include "supervisor/supervised_run.hpp"
 #include "termination/signal_flag.hpp"
 #include "termination/slurm_job.hpp"
+#include "text.hpp"
 
 namespace reprieve::supervisor {
 
@@ -59,10 +62,7 @@ constexpr milliseconds kRequeuePause = 2s;
 /// Too few hosts answered the first time.
 constexpr int kNotStarted = 1;
 
-const char* to_string(Verdict::End end) {
-  constexpr std::array kNames{"finished", "saved", "failed"};
-  return kNames.at(static_cast<std::size_t>(end));
-}
+const char* to_string(Verdict::End end) { return tool::name_of(end, {"finished", "saved", "failed"}); }
 
 /// The code of a shell for what SIGINT ended.
 constexpr int kInterrupted = 130;
@@ -100,7 +100,7 @@ class JobSupervisor {
         plan_(settings_.patience),
         policy_(settings_.restarts) {
     if (!settings_.after_commit.empty() && !run_directory_.is_dry_run()) {  // a drill's checkpoints are nobody's
-      after_commit_.emplace(settings_.after_commit, settings_.command_timeout, settings_.find_uncopied);
+      after_commit_.emplace(settings_.after_commit, settings_.command_timeout);
     }
   }
 
@@ -476,51 +476,67 @@ class JobSupervisor {
 
   // After it.
 
-  Suspicion look_at(const std::filesystem::path& suspect) {
-    say("verifying", fmt::format("more than one run died while it read {}: verifying it", suspect.filename().string()));
-    const auto meanwhile = [this] {
-      wait(0ms);
-      if (plan_.requested()) {
-        throw Error(ErrorCode::usage, "stopped by a request to end");
-      }
-    };
-    Suspicion found;
+  /// Verifies a checkpoint that several runs died reading. That says little about it: whoever ran out of memory died
+  /// so, too. Only what is found to be corrupt is quarantined.
+  /// @return whether the next start takes an older one; nothing if it is corrupt, and there is no older one
+  std::optional<bool> verify_suspect(const fs::path& file) {
+    const std::string name = file.filename().string();
+    say("verifying", fmt::format("more than one run died while it read {}: verifying it", name));
     try {
-      found = settings_.look_at_suspect(suspect, meanwhile);
+      const auto state = tool::state_of(file);
+      const auto corruption = storage::verify_file(file, [&](auto, auto) { wait_for_suspect(); });
+      if (!corruption.empty()) {
+        return quarantine(file, state, tool::corruption_text(corruption.front()));
+      }
+      say("warning", name +
+                         " is valid: something else ends the ranks while they read it, such as a lack of memory; it "
+                         "stays where it is");
     } catch (const std::exception& error) {
-      found.text = error.what();
+      say("warning", fmt::format("{} cannot be verified, so it stays where it is: {}", name, error.what()));
     }
-    say_of(suspect, found);
-    return found;
+    return false;
   }
 
-  void say_of(const std::filesystem::path& suspect, const Suspicion& found) const {
-    const std::string file = suspect.filename().string();
-    switch (found.outcome) {
-      case Suspicion::Outcome::valid:
-        return say("warning", file +
-                                  " is valid: something else ends the ranks while they read it, such as a lack of "
-                                  "memory; it stays where it is");
-      case Suspicion::Outcome::quarantine:
-        return say("quarantine", fmt::format("{} is corrupt: quarantined as {}", file, found.text));
-      case Suspicion::Outcome::needed:
-        return say("give_up",
-                   fmt::format("giving up: {} is corrupt, and there is no older checkpoint to take instead: {}",
-                               suspect.string(), found.text));
-      case Suspicion::Outcome::unknown:
-        return say("warning", fmt::format("{} cannot be verified, so it stays where it is: {}", file, found.text));
+  void wait_for_suspect() {
+    wait(0ms);
+    if (plan_.requested()) {
+      throw Error(ErrorCode::usage, "stopped by a request to end");
     }
+  }
+
+  /// As a restore does. Another job may have begun to work in the directory since the file was verified.
+  std::optional<bool> quarantine(const fs::path& file, const std::optional<tool::FileState>& state,
+                                 const std::string& problem) {
+    const auto lock = tool::lock_soon(file.parent_path(), [this] { wait_for_suspect(); });
+    if (!lock) {
+      throw std::runtime_error(problem + "; but another run uses the directory");
+    }
+    if (tool::state_of(file) != state) {
+      throw std::runtime_error("another run has replaced it meanwhile");
+    }
+    const auto files = manager::checkpoint_files(file.parent_path());
+    const auto found = std::ranges::find(files, file.filename(), [](const auto& each) { return each.path.filename(); });
+    if (found == files.end() || found == files.begin() || std::prev(found)->prefix != found->prefix) {
+      say("give_up", fmt::format("giving up: {} is corrupt, and there is no older checkpoint to take instead: {}",
+                                 file.string(), problem));
+      return std::nullopt;
+    }
+    const fs::path aside =
+        manager::CheckpointDirectory(file.parent_path(), found->prefix, true).quarantine(found->number);
+    say("quarantine",
+        fmt::format("{} is corrupt: quarantined as {}", file.filename().string(), aside.filename().string()));
+    return true;
   }
 
   /// Decides on a restart, and prepares it.
   bool may_continue(const Verdict& verdict) {
     bool begins_elsewhere = false;
     if (const auto suspect = policy_.suspect(verdict)) {
-      const Suspicion::Outcome outcome = look_at(*suspect).outcome;
-      if (outcome == Suspicion::Outcome::needed) {
+      const auto takes_an_older_one = verify_suspect(*suspect);
+      if (!takes_an_older_one) {
         return false;
       }
-      begins_elsewhere = outcome == Suspicion::Outcome::quarantine;
+      begins_elsewhere = *takes_an_older_one;
     }
     const RestartDecision decision = policy_.decide(verdict, begins_elsewhere);
     if (decision.restart && slurm_ && !plan_.requested()) {
@@ -772,8 +788,10 @@ class JobSupervisor {
     }
     if (hosts.empty() && core::environment_variable("SLURM_JOB_NODELIST")) {
       hosts = slurm_hosts(slurm_node_names(), core::environment_variable("SLURM_TASKS_PER_NODE").value_or(""));
-    } else if (const auto file = host_file_of_job(); hosts.empty() && file) {
-      hosts = read_host_file(*file);
+    } else if (hosts.empty()) {
+      const auto of_pbs = core::environment_variable("PBS_NODEFILE");
+      const auto file = of_pbs ? of_pbs : core::environment_variable("LSB_DJOB_HOSTFILE");
+      hosts = file ? read_host_file(*file) : hosts;
     }
     return hosts;
   }
@@ -902,7 +920,13 @@ class JobSupervisor {
     std::string said;
     bool keeps_running = true;
     for (int round = 0; round < kDrainRounds && keeps_running; ++round) {
-      const bool has_ended = run_drain(words, limit);
+      command_ = std::make_unique<Command>(with_all_output(words), EnvironmentChanges{});
+      wait_while([&] { return !command_->code() && !draining_is_stopped_(); }, limit);
+      const bool has_ended = command_->code().has_value();
+      if (!has_ended) {
+        command_->kill_all();
+        wait_while([&] { return !command_->code(); }, Clock::time_point::max());
+      }
       const std::string text = has_ended ? in_one_line(command_->output()) : "stopped";
       if (std::exchange(said, text) != text) {
         say("local_drain", fmt::format("node-local copies: {}", text), {{"code", *command_->code()}});
@@ -910,20 +934,6 @@ class JobSupervisor {
       keeps_running = has_ended && *command_->code() == kPartsAreMissing;
     }
     command_.reset();
-  }
-
-  /// False if it was stopped before its end.
-  bool run_drain(const std::vector<std::string>& words, Clock::time_point limit) {
-    command_ = std::make_unique<Command>(with_all_output(words), EnvironmentChanges{});
-    bool is_killed = false;
-    while (!command_->code()) {
-      wait(kShortWait);
-      if (!is_killed && (draining_is_stopped_() || Clock::now() >= limit)) {
-        is_killed = true;
-        command_->kill_all();
-      }
-    }
-    return !is_killed;
   }
 
   /// Each flushes what it has, and the last one completes the checkpoint. Then the others, who ended with an error

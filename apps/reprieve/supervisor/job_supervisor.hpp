@@ -17,21 +17,6 @@
 
 namespace reprieve::supervisor {
 
-// A checkpoint that several runs died reading. That says little about it: whoever ran out of memory died so, too. Only
-// what is found to be corrupt is quarantined.
-
-/// What became of a checkpoint that runs died reading.
-struct Suspicion {
-  enum class Outcome {
-    valid,       ///< it stays where it is
-    quarantine,  ///< corrupt: the next start takes an older one
-    needed,      ///< corrupt, and there is no older one
-    unknown,     ///< it cannot be read
-  };
-  Outcome outcome = Outcome::unknown;
-  std::string text{};  ///< the new name, or what is wrong
-};
-
 struct SlurmSettings {
   std::string job_id;
   RequeueWay way = RequeueWay::scontrol;
@@ -63,7 +48,6 @@ struct SupervisorSettings {
   /// See supervisor/after_commit.hpp; the second one needs `directory`.
   std::string after_commit;
   std::string before_start;
-  FindUncopied find_uncopied;
   std::chrono::milliseconds command_timeout{30 * 60'000};
   bool shield_daemons = true;
   std::chrono::seconds link_timeout{120};
@@ -71,9 +55,6 @@ struct SupervisorSettings {
   std::optional<HostSettings> hosts;
   /// A run that ends in disorder leaves node-local copies behind: a checkpoint is made of them then.
   bool flushes_local_copies = true;
-  /// Verifies a checkpoint that several runs died reading, and renames it if it is corrupt and there is an older one to
-  /// take instead. Calls its second argument often, which may throw to stop it.
-  std::function<Suspicion(const std::filesystem::path&, const std::function<void()>& meanwhile)> look_at_suspect;
   std::function<void(const SupervisorEvent&)> on_event;
   /// Called about once a second with a line for a terminal.
   std::function<void(const std::string&)> on_status;

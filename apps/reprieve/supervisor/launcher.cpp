@@ -499,11 +499,6 @@ std::vector<HostSlots> read_host_file(const std::string& path) {
   return parse_host_file({std::istreambuf_iterator<char>(file), {}});
 }
 
-std::optional<std::string> host_file_of_job() {
-  const auto of_pbs = core::environment_variable("PBS_NODEFILE");
-  return of_pbs ? of_pbs : core::environment_variable("LSB_DJOB_HOSTFILE");
-}
-
 int slots_of(const std::vector<HostSlots>& hosts, int spares) {
   int slots = 0;
   for (std::size_t place = 0; place + static_cast<std::size_t>(spares) < hosts.size(); ++place) {

@@ -113,9 +113,6 @@ struct HostSlots {
 /// @throws UsageError if it cannot be read
 [[nodiscard]] std::vector<HostSlots> read_host_file(const std::string& path);
 
-/// That PBS or LSF has made for the job.
-[[nodiscard]] std::optional<std::string> host_file_of_job();
-
 /// Of all but the last @p spares hosts; 0 if one of them does not say how many it has.
 [[nodiscard]] int slots_of(const std::vector<HostSlots>& hosts, int spares);
 
@@ -182,8 +179,6 @@ struct NamedHosts {
 /// A command that runs @p words once on each node of the job, if srun is the launcher of @p command.
 [[nodiscard]] std::optional<std::vector<std::string>> on_nodes_of_srun(const std::vector<std::string>& command,
                                                                        const std::vector<std::string>& words);
-
-// What a launcher reaches on which hosts.
 
 /// Starts a small process on each host by the launcher itself, some hosts at a time: an unreachable host cannot get a
 /// rank. Until it is done, it must be advanced, and children be reaped. Thread: main.

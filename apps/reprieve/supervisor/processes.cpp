@@ -371,12 +371,12 @@ std::vector<int> SignalQueue::wait(std::chrono::milliseconds limit) {
   return signals;
 }
 
-std::vector<RunProcess> processes_of_run(const fs::path& run_directory) {
+std::vector<ProcessInfo> processes_of_run(const fs::path& run_directory) {
   std::set<pid_t> own;
   for (const ProcessInfo& process : descendants_of(::getpid())) {
     own.insert(process.pid);
   }
-  std::vector<RunProcess> found;
+  std::vector<ProcessInfo> found;
   for (const ProcessInfo& process : descendants_of(0)) {  // process 0 is the parent of the first ones
     const auto environment = environment_of(process.pid);
     if (process.pid != ::getpid() && (own.contains(process.pid) || names_run(environment, run_directory))) {
@@ -387,13 +387,13 @@ std::vector<RunProcess> processes_of_run(const fs::path& run_directory) {
   return found;
 }
 
-std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes) {
-  std::map<int, const RunProcess*> found;
-  for (const RunProcess& process : processes) {
+std::map<int, pid_t> rank_processes(const std::vector<ProcessInfo>& processes) {
+  std::map<int, const ProcessInfo*> found;
+  for (const ProcessInfo& process : processes) {
     if (!process.rank) {
       continue;
     }
-    const RunProcess*& chosen = found[*process.rank];
+    const ProcessInfo*& chosen = found[*process.rank];
     if (chosen == nullptr || !chosen->uses_mpi) {
       chosen = &process;
     }

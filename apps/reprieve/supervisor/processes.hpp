@@ -66,6 +66,9 @@ struct ProcessInfo {
   pid_t pid = 0;
   pid_t parent = 0;
   std::string program;  ///< file name of the executable; empty if that cannot be seen
+  // Of a process of a run:
+  std::optional<int> rank = {};  ///< if a launcher has started it, or what it started
+  bool uses_mpi = false;         ///< has an MPI library in memory
 };
 
 /// The living processes below @p root, without itself; parents come before their children.
@@ -101,8 +104,6 @@ class Command {
 /// What a command said, in one line, or else what mpirun says: that stands between lines of dashes, behind the rest.
 [[nodiscard]] std::string in_one_line(const std::string& output);
 
-// Signals as a queue to read from instead of handlers that interrupt.
-
 /// While it lives, the signals that a supervisor acts on (and SIGCHLD, which wakes it) wait here. SIGCONT is left
 /// alone. SIGINT and SIGHUP stay ignored if they were: `nohup` and background jobs of scripts mean it. Thread: main;
 /// before other threads start, which inherit the mask.
@@ -125,21 +126,13 @@ class SignalQueue {
 
 // The processes of a run on this host, as seen from outside: /proc.
 
-struct RunProcess {
-  pid_t pid = 0;
-  pid_t parent = 0;
-  std::string program;      ///< file name of the executable; empty if that cannot be seen
-  std::optional<int> rank;  ///< if a launcher has started it, or what it started
-  bool uses_mpi = false;    ///< has an MPI library in memory
-};
-
 /// The living processes below this one, and those whose environment names the run's directory or one below it: srun's
 /// tasks have another parent. Parents come before their children.
-std::vector<RunProcess> processes_of_run(const std::filesystem::path& run_directory);
+std::vector<ProcessInfo> processes_of_run(const std::filesystem::path& run_directory);
 
 /// The process of each rank: of a rank's wrapper, program and helpers the outermost that uses MPI; else the innermost.
 /// Pure.
-std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes);
+std::map<int, pid_t> rank_processes(const std::vector<ProcessInfo>& processes);
 
 /// The program that is the parent of @p pid, if Slurm sends SIGTERM to it and it would die of that: the shell of a
 /// batch script, or a wrapper that srun has started. Slurm then kills what is below it. Empty: there is none.

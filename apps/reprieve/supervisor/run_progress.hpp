@@ -18,8 +18,6 @@
 
 namespace reprieve::supervisor {
 
-// The record of a run, event by event, as a supervisor needs it.
-
 /// One manager of a checkpoint directory, as its rank 0 reports it; with a handler or without one.
 struct ChiefProgress {
   enum class Stage {
@@ -100,8 +98,6 @@ class RunProgress {
   std::map<std::string, ChiefProgress> chiefs_;
 };
 
-// How a run ended. Pure.
-
 /// What came of one start of the program.
 struct Verdict {
   enum class End {
@@ -130,8 +126,6 @@ Verdict judge(const RunProgress& progress, int launcher_code);
 
 /// "exit code 7", "signal SIGKILL (137)".
 std::string code_text(int shell_code);
-
-// The events of a supervisor, and the words for them. Pure.
 
 /// Something that happened, for people (text) and for programs (name and fields).
 struct SupervisorEvent {
@@ -183,8 +177,6 @@ class RestartPolicy {
   int fruitless_ = 0;
   std::map<std::filesystem::path, int> deaths_;  ///< runs that died while they read a file
 };
-
-// When the ranks get notice that the job is about to end. Pure: the time is given.
 
 /// Keeps a request until the ranks can get it, and repeats the notice until the record shows that it arrived: a signal
 /// that comes while a launcher starts is lost, and one that comes before a rank watches it kills the job.

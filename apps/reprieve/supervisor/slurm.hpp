@@ -14,8 +14,6 @@
 
 namespace reprieve::supervisor {
 
-// Asking Slurm about the job, rarely and without waiting.
-
 /// Runs scontrol (searched in PATH). Every call returns at once.
 class SlurmClient {
  public:

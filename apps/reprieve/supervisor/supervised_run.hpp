@@ -19,8 +19,6 @@
 
 namespace reprieve::supervisor {
 
-// The private directory of a supervisor, for the records of its runs.
-
 /// A new directory that only this user can enter, removed with its content at the end. What supervisors of this user
 /// left beside it when they were killed is removed as well.
 ///
@@ -53,8 +51,6 @@ class RunDirectory {
   std::optional<core::Directory> own_;
 };
 
-// Reading the records of a run while they are written.
-
 /// One event, and the name of the record that it is from.
 struct RecordedEvent {
   std::string record;
@@ -77,12 +73,11 @@ class RunRecordReader {
   std::map<std::string, std::streamoff> positions_;  ///< behind the last complete line
 };
 
-// One start of the program, from its process to the last of its descendants.
-
 /// The message of an error report (`error.json`), if it is one and not older than @p not_before_s (seconds since 1970).
 /// Anything else than a report, whatever it holds, is none.
 [[nodiscard]] std::optional<std::string> message_of_error_report(std::istream& report, double not_before_s);
 
+/// One start of the program, from its process to the last of its descendants.
 class SupervisedRun {
  public:
   using Clock = std::chrono::steady_clock;
