@@ -74,12 +74,6 @@ const std::vector<std::string> kQuestion{"uname", "-n"};
 constexpr int kAttempts = 2;
 constexpr std::chrono::seconds kNodeNamesTimeout{30};
 
-std::string join(const std::vector<HostSlots>& hosts) {
-  std::vector<std::string> names;
-  std::ranges::transform(hosts, std::back_inserter(names), &HostSlots::name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 /// For all rounds together, where a file system hangs: the job shall end some time.
 constexpr std::chrono::minutes kDrainTimeout{30};
 constexpr std::chrono::milliseconds kHostAnswerTimeout{20'000};
@@ -816,7 +810,7 @@ class JobSupervisor {
     }
     need_.spares = settings_.hosts->spares;
     if (need_.hosts.size() <= static_cast<std::size_t>(need_.spares)) {
-      throw UsageError(fmt::format("--spares {} leaves none of the hosts {}", need_.spares, join(need_.hosts)));
+      throw UsageError(fmt::format("--spares {} leaves none of the hosts {}", need_.spares, host_names(need_.hosts)));
     }
     need_.ranks = ranks_of(settings_.command).value_or(slots_of(need_.hosts, need_.spares));
     need_.min_ranks = settings_.hosts->min_ranks.value_or(need_.ranks);
@@ -878,7 +872,7 @@ class JobSupervisor {
     }
     command_line_ = with_hosts(settings_.command, choice->hosts);
     command_line_ = with_ranks(command_line_, choice->ranks).value_or(command_line_);
-    say("hosts", fmt::format("ranks: {}, on {}", choice->ranks, join(choice->hosts)),
+    say("hosts", fmt::format("ranks: {}, on {}", choice->ranks, host_names(choice->hosts)),
         {{"ranks", choice->ranks}, {"hosts", to_text(choice->hosts)}});
     return true;
   }

@@ -2,6 +2,7 @@
 #include "supervisor/launcher.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -497,6 +498,12 @@ std::vector<HostSlots> read_host_file(const std::string& path) {
     throw UsageError("cannot read the file of hosts " + path);
   }
   return parse_host_file({std::istreambuf_iterator<char>(file), {}});
+}
+
+std::string host_names(const std::vector<HostSlots>& hosts) {
+  std::vector<std::string> names;
+  std::ranges::transform(hosts, std::back_inserter(names), &HostSlots::name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 int slots_of(const std::vector<HostSlots>& hosts, int spares) {

@@ -113,6 +113,9 @@ struct HostSlots {
 /// @throws UsageError if it cannot be read
 [[nodiscard]] std::vector<HostSlots> read_host_file(const std::string& path);
 
+/// "h0, h1".
+[[nodiscard]] std::string host_names(const std::vector<HostSlots>& hosts);
+
 /// Of all but the last @p spares hosts; 0 if one of them does not say how many it has.
 [[nodiscard]] int slots_of(const std::vector<HostSlots>& hosts, int spares);
 
