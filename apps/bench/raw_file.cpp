@@ -52,9 +52,8 @@ bool uncached_works(const std::filesystem::path& directory) {
 }
 
 /// @param transfer  of one piece: from its offset and its size to what the system returns
-/// @return the errno of a failure, or 0
 template <class Transfer>
-int by_threads(std::size_t bytes, Transfer&& transfer) {
+void by_threads(const char* action, const std::filesystem::path& path, std::size_t bytes, Transfer&& transfer) {
   std::atomic<std::size_t> next{0};
   std::atomic<int> error{0};
   const auto work = [&] {
@@ -71,7 +70,9 @@ int by_threads(std::size_t bytes, Transfer&& transfer) {
     threads.emplace_back(work);
   }
   threads.clear();
-  return error;
+  if (error != 0) {
+    fail(action, path, error);
+  }
 }
 
 using storage::check_hdf5;
@@ -194,13 +195,9 @@ void RawFile::allocate(std::uint64_t size) const {
 
 void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const {
   if (goes_past_cache(method)) {
-    const int error = by_threads(bytes.size(), [&](std::size_t begin, std::size_t size) {
+    return by_threads("write", path_, bytes.size(), [&](std::size_t begin, std::size_t size) {
       return ::pwrite(descriptor(), &bytes[begin], size, at(offset + begin));
     });
-    if (error != 0) {
-      fail("write", path_, error);
-    }
-    return;
   }
   const int flags = method == RawMethod::uncached ? kDontCache : 0;
   while (!bytes.empty()) {
@@ -220,13 +217,9 @@ void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset, RawM
 
 void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset, RawMethod method) const {
   if (goes_past_cache(method)) {
-    const int error = by_threads(bytes.size(), [&](std::size_t begin, std::size_t size) {
+    return by_threads("read", path_, bytes.size(), [&](std::size_t begin, std::size_t size) {
       return ::pread(descriptor(), &bytes[begin], size, at(offset + begin));
     });
-    if (error != 0) {
-      fail("read", path_, error);
-    }
-    return;
   }
   if (method == RawMethod::mapped && !bytes.empty()) {
     void* const place = ::mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED, descriptor(), at(offset));

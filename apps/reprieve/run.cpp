@@ -215,14 +215,15 @@ void define_launcher(CLI::App& command, Options& options) {
 void define_hosts(CLI::App& command, Options& options) {
   command.option_defaults()->group("Dead hosts");
   command
-      .add_option("--min-ranks", options.hosts.min_ranks,
-                  "Before each start, leave out the hosts that mpirun cannot reach; start on fewer ranks if the others "
-                  "have no room for all, but not on fewer than this")
+      .add_option(
+          "--min-ranks", options.hosts.min_ranks,
+          "Before each start, leave out the hosts that mpirun cannot reach or whose machine a cloud takes away; "
+          "start on fewer ranks if the others have no room for all, but not on fewer than this")
       ->check(CLI::Range(1, 100'000'000));
   command
       .add_option("--spares", options.hosts.spares,
                   "The last so many hosts of mpirun's --host or --hostfile, or of the job, stay free until another one "
-                  "does not answer")
+                  "is left out")
       ->check(CLI::Range(0, 1'000'000));
   add_duration(command, "--host-timeout", options.hosts.patience, "How long a host has to answer");
 }

@@ -184,7 +184,7 @@ void define(CLI::App& command, Options& options) {
 /// What became of one of them.
 struct Result {
   fs::path file;
-  bool is_sound = false;
+  bool is_valid = false;
   std::string text;  ///< the name that it has again, or why it stays
 };
 
@@ -207,7 +207,7 @@ Result look_at(const manager::QuarantinedName& name, const Options& options) {
     if (!options.dry_run) {
       directory.take_back(name);
     }
-    result.is_sound = true;
+    result.is_valid = true;
   } catch (const Error& error) {
     result.text = error.what();
   }
@@ -217,7 +217,7 @@ Result look_at(const manager::QuarantinedName& name, const Options& options) {
 void print_text(const std::vector<Result>& results, const Options& options) {
   for (const Result& result : results) {
     std::cout << fmt::format("{:<10}  {}: {}\n",
-                             !result.is_sound  ? "stays"
+                             !result.is_valid  ? "stays"
                              : options.dry_run ? "valid"
                                                : "taken back",
                              core::escaped(result.file.filename().string()), printable(result.text));
@@ -230,9 +230,9 @@ void print_text(const std::vector<Result>& results, const Options& options) {
 Json to_json(const std::vector<Result>& results, const Options& options) {
   const auto list = list_json(results, [](const Result& result) -> Json {
     return {{"file", result.file.string()},
-            {"valid", result.is_sound},
-            {"name", result.is_sound ? Json(result.text) : Json()},
-            {"problem", result.is_sound ? Json() : Json(result.text)}};
+            {"valid", result.is_valid},
+            {"name", result.is_valid ? Json(result.text) : Json()},
+            {"problem", result.is_valid ? Json() : Json(result.text)}};
   });
   return {{"directory", options.directory.string()}, {"dry_run", options.dry_run}, {"files", list}};
 }
@@ -247,7 +247,7 @@ int run(const Options& options) {
     results.push_back(look_at(name, options));
   }
   print_answer(options.json, to_json(results, options), [&] { print_text(results, options); });
-  return std::ranges::all_of(results, &Result::is_sound) ? kGood : kBad;
+  return std::ranges::all_of(results, &Result::is_valid) ? kGood : kBad;
 }
 
 }  // namespace

@@ -474,6 +474,10 @@ std::optional<std::string> named_endpoint(MetadataServer server, const Environme
 
 std::string metadata_server_name(MetadataServer server) { return server_traits(server).name; }
 
+bool is_metadata_server(const std::string& source) {
+  return std::any_of(kServers.begin() + 1, kServers.end(), [&](const auto& server) { return source == server.name; });
+}
+
 bool names_endpoint(MetadataServer server, const EnvironmentLookup& environment) {
   return named_endpoint(server, environment).has_value();
 }

@@ -139,6 +139,8 @@ using core::EnvironmentLookup;
 
 /// "metadata server of AWS".
 std::string metadata_server_name(MetadataServer server);
+/// Whether that is the name of one. Its notices are about the machine of the rank that has them. Pure.
+bool is_metadata_server(const std::string& source);
 
 /// The address of a metadata server: "http://169.254.169.254", or what the environment says: GCE_METADATA_HOST or
 /// GCE_METADATA_IP (host, and port if need be), AWS_EC2_METADATA_SERVICE_ENDPOINT or AZURE_METADATA_SERVICE_ENDPOINT

@@ -125,13 +125,17 @@ TEST_F(RunNotice, ByADeadline) {
 
 /// A new start would be on the same machine.
 TEST_F(RunNotice, ByTheCloudThatTakesTheMachine) {
-  MetadataServerDouble cloud;
-  const auto run =
-      start_and_wait({.steps = kEndless, .options = {"--restarts", "3"}, .environment = cloud.environment("gce")});
-  cloud.set_maintenance_event("TERMINATE_ON_HOST_MAINTENANCE");
-  expect_end(*run, 143);
-  EXPECT_EQ(run->events("start").size(), 1U) << run->all_output();
-  EXPECT_THAT(run->events("request").front()["why"].get<std::string>(), HasSubstr("is about to end"));
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--min-ranks", "1"}}) {
+    MetadataServerDouble cloud;
+    const auto run = start_and_wait({.steps = kEndless,
+                                     .options = joined({"--restarts", "3"}, more),
+                                     .mpirun_options = {"--host", "localhost:2"},
+                                     .environment = cloud.environment("gce")});
+    cloud.set_maintenance_event("TERMINATE_ON_HOST_MAINTENANCE");
+    expect_end(*run, 143);
+    EXPECT_EQ(run->events("start").size(), 1U) << run->all_output();
+    EXPECT_THAT(run->events("request").front()["why"].get<std::string>(), HasSubstr("is about to end"));
+  }
 }
 
 TEST_F(RunNotice, ByTheSignalThatTheProgramWatches) {
@@ -767,24 +771,41 @@ TEST_F(RunOnNodes, ASpareTakesThePlaceOfADeadHost) {
   EXPECT_THAT(run->out(), HasSubstr(end_of(400)));
 }
 
-/// Its metadata server says so on that machine alone.
-TEST_F(RunOnNodes, AMachineThatTheCloudTakesIsLeftOut) {
-  std::optional<MetadataServerDouble> cloud;
-  ASSERT_TRUE(hosts_.inside(2, [&] { cloud.emplace(); }));
-  std::vector<std::string> exported;
-  for (const auto& [name, value] : cloud->environment("aws")) {
-    exported.insert(exported.end(), {"-x", name + "=" + value.value()});
+/// Two nodes. The metadata server of the second one says that its machine ends.
+class RunOnACloud : public RunOnNodes {
+ protected:
+  [[nodiscard]] std::unique_ptr<SupervisedMpirun> start_and_take_h2(const std::string& min_ranks) {
+    EXPECT_TRUE(hosts_.inside(2, [this] { cloud_.emplace(); }));
+    std::vector<std::string> exported;
+    for (const auto& [name, value] : cloud_->environment("aws")) {
+      exported.insert(exported.end(), {"-x", name + "=" + value.value()});
+    }
+    auto run = start_on_nodes(
+        {.steps = 400, .options = {"--restarts", "3", "--min-ranks", min_ranks}, .mpirun_options = exported});
+    EXPECT_TRUE(run->wait_for_event("ready")) << run->all_output();
+    cloud_->set_instance_action(R"({"action": "terminate", "time": ")" + iso_time_in(3s) + "\"}");
+    return run;
   }
-  const auto run =
-      start_on_nodes({.steps = 400, .options = {"--restarts", "3", "--min-ranks", "1"}, .mpirun_options = exported});
-  ASSERT_TRUE(run->wait_for_event("ready")) << run->all_output();
-  cloud->set_instance_action(R"({"action": "terminate", "time": ")" + iso_time_in(3s) + "\"}");
+
+ private:
+  std::optional<MetadataServerDouble> cloud_;
+};
+
+TEST_F(RunOnACloud, AMachineThatIsTakenIsLeftOut) {
+  const auto run = start_and_take_h2("1");
   expect_end(*run, 0);
   EXPECT_EQ(run->events("host_left_out").at(0).at("host"), "h2") << run->all_output();
   EXPECT_EQ(run->events("host_left_out").at(0).at("message"), "its machine is about to end");
   EXPECT_EQ(run->events("hosts").back().at("hosts"), "h1:1");
   EXPECT_EQ(run->events("start").size(), 2U);
   EXPECT_THAT(run->out(), HasSubstr(end_of(400)));
+}
+
+TEST_F(RunOnACloud, WithTooFewOthersTheJobLeavesSaved) {
+  const auto run = start_and_take_h2("2");
+  expect_end(*run, 42);
+  EXPECT_EQ(run->events("start").size(), 1U) << run->all_output();
+  EXPECT_THAT(run->events("give_up").at(0).at("text").get<std::string>(), HasSubstr("too few hosts answer"));
 }
 
 TEST_F(RunOnNodes, WithTooFewHostsNothingIsStarted) {

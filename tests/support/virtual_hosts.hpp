@@ -57,9 +57,8 @@ class VirtualHosts {
             "h0"};
   }
 
-  /// A program that mpirun calls like ssh. With @p memory, each host sees `<memory>/<host>`, which is made, at the
-  /// place
-  /// @p seen_as.
+  /// A program that mpirun calls like ssh. With @p memory, each host has the directory `<memory>/<host>`, which it sees
+  /// as @p seen_as.
   void write_agent(const std::filesystem::path& file, const std::filesystem::path& memory = {},
                    const std::filesystem::path& seen_as = {}) const {
     for (const char* const host : {"h0", "h1", "h2"}) {

@@ -27,6 +27,7 @@
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
 #include "supervisor/supervised_run.hpp"
+#include "termination/metadata_source.hpp"
 #include "termination/signal_flag.hpp"
 #include "termination/slurm_job.hpp"
 #include "text.hpp"
@@ -399,9 +400,9 @@ class JobSupervisor {
     }
   }
 
-  /// That the ranks had without this process. A cloud takes one machine: the others can continue.
+  /// One that the ranks had without this process. A cloud takes one machine: the others can continue.
   void on_notice(const events::Notice& notice) {
-    const bool is_of_machine = notice.source.starts_with("metadata server of ");
+    const bool is_of_machine = termination::is_metadata_server(notice.source);
     if (notice.source == "deadline") {
       request("the ranks say that the job is about to end");  // another start would meet the same end
     } else if (is_of_machine && settings_.hosts && notice.host != core::host_name()) {

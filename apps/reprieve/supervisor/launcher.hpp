@@ -116,7 +116,7 @@ struct HostSlots {
 /// "h0, h1".
 [[nodiscard]] std::string host_names(const std::vector<HostSlots>& hosts);
 
-/// Of all but the last @p spares hosts; 0 if one of them does not say how many it has.
+/// The slots of all hosts but the last @p spares; 0 if one of them does not say how many it has.
 [[nodiscard]] int slots_of(const std::vector<HostSlots>& hosts, int spares);
 
 /// The nodes of a Slurm job, one a line, with the value of SLURM_TASKS_PER_NODE: "2(x3),1".
