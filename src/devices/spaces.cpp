@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/memory.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve {
@@ -134,6 +135,23 @@ MemorySpace* Spaces::find(const std::byte* first, std::size_t bytes, MemorySpace
     }
   }
   return nullptr;
+}
+
+bool Spaces::is_mapped(const std::byte* first, std::size_t bytes) const noexcept {
+  constexpr std::uintptr_t window_bytes = std::uintptr_t{64} << 10U;
+  const auto address = reinterpret_cast<std::uintptr_t>(first);
+  const std::uintptr_t within = address % window_bytes;
+  const std::uintptr_t window = address - within;
+  if (bytes <= window_bytes - within) {
+    if (window == mapped_) {
+      return true;
+    }
+    if (core::is_mapped(first - within, window_bytes)) {
+      mapped_ = window;
+      return true;
+    }
+  }
+  return core::is_mapped(first, bytes);
 }
 
 namespace {

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "core/log.hpp"
-#include "core/memory.hpp"
 #include "reprieve/checkpoint.hpp"
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"
@@ -240,7 +239,7 @@ void check_memory(const std::string& name, MemoryBox& box, std::uint32_t element
   }
   const Strides strides = box.strides_bytes.empty() ? dense_strides(box.extent, element_size) : box.strides_bytes;
   const Reach reach = reach_of(box.extent, strides, element_size);
-  if (!core::is_mapped(box.data + reach.begin, static_cast<std::size_t>(reach.end - reach.begin))) {
+  if (!spaces.is_mapped(box.data + reach.begin, static_cast<std::size_t>(reach.end - reach.begin))) {
     reject(name, std::string("the memory of its box ") + core::list_text(box.extent) +
                      " is not the program's (any more): it was freed or moved after it was registered. Register a "
                      "std::vector itself, or a function that tells where the memory is");

@@ -220,8 +220,8 @@ TEST_F(StorageChunks, AreNotMadeForTheWriterThatWorksThroughHdf5) {
   EXPECT_EQ(columns.wrong(), 0U);
 }
 
-// Arrays of several blocks a rank, which are read in other ways than small ones: from the page cache by a mapping, from
-// the disk some blocks ahead.
+// Arrays of several blocks a rank, which are read in other ways than small ones: from the page cache by plain
+// calls, from the disk some blocks ahead.
 
 enum class From { page_cache, disk };
 

@@ -519,5 +519,22 @@ TEST(MappedMemory, IsToldFromWhatIsNone) {
   EXPECT_FALSE(core::is_mapped(pages.data() + 1, 1));
 }
 
+TEST(MappedMemory, IsAskedForOnceInAPassWhereVariablesLieClose) {
+  constexpr std::size_t many = 64 << 10U;  // several windows
+  const Pages pages(many);
+  const auto* const first = reinterpret_cast<const std::byte*>(pages.data());
+  const devices::Spaces pass;
+  EXPECT_TRUE(pass.is_mapped(first + 8, 64));
+  EXPECT_TRUE(pass.is_mapped(first + 8, many * sizeof(double) - 8)) << "more than a window";
+  EXPECT_FALSE(pass.is_mapped(first + 8, many * sizeof(double))) << "ends outside";
+  EXPECT_TRUE(pass.is_mapped(nullptr, 0));
+  EXPECT_FALSE(pass.is_mapped(nullptr, 1));
+  pages.free();
+  EXPECT_FALSE(devices::Spaces().is_mapped(first + 8, 64));
+  const Pages page(512);
+  EXPECT_TRUE(devices::Spaces().is_mapped(reinterpret_cast<const std::byte*>(page.data()) + 8, 64))
+      << "the rest of its window is not mapped";
+}
+
 }  // namespace
 }  // namespace reprieve

@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "core/log.hpp"
-#include "core/memory.hpp"
 #include "core/values.hpp"
 #include "reprieve/containers.hpp"
 #include "storage/format/shared_copies.hpp"
@@ -387,7 +386,7 @@ MemorySpace* check_value_memory(const std::string& name, std::span<const std::by
   } catch (const StorageError& error) {
     throw StorageError(error.code(), "variable '" + name + "': " + error.what());
   }
-  if (!core::is_mapped(memory.data(), memory.size())) {
+  if (!spaces.is_mapped(memory.data(), memory.size())) {
     throw UsageError("variable '" + name + "': its memory of " + std::to_string(memory.size()) +
                      " bytes is not the program's (any more): it was freed or moved after it was registered. Register "
                      "the container itself, or a function that tells where the memory is");

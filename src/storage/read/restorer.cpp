@@ -324,9 +324,11 @@ void Restorer::read_values() {
   read_twice("reading", [&] {
     report_about("reading", index_->file_size / static_cast<std::uint64_t>(comm_.size()));
     expect_small_values();
+    const devices::Spaces spaces;
     for (const RestoreTarget& target : comparison_.values) {
       if (!redistributed(target)) {
-        stored_->read_box(*target.stored, own_box(target), *target.variable->value, target.variable->space.get());
+        stored_->read_box(*target.stored, own_box(target), *target.variable->value, spaces,
+                          target.variable->space.get());
       }
     }
   });

@@ -121,7 +121,7 @@ void StoredCheckpoint::read_distributed(const std::string& name, const Distribut
 }
 
 void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value,
-                                MemorySpace* named) const {
+                                const devices::Spaces& spaces, MemorySpace* named) const {
   const BoxRow row = index_.row(variable, box);
   const bool is_padded = is_text_array(variable);
   const Bytes unpadded = is_padded ? content_of(variable, row) : Bytes{};
@@ -133,7 +133,7 @@ void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box,
     throw UsageError("variable '" + variable.name + "' gave memory of " + std::to_string(memory.size()) +
                      " bytes for a value of " + std::to_string(size));
   }
-  MemorySpace* const space = check_value_memory(variable.name, memory, devices::Spaces(), to_check);
+  MemorySpace* const space = check_value_memory(variable.name, memory, spaces, to_check);
   if (!is_padded && space == nullptr && reader_.read_small(variable, row, memory)) {
     return;
   }

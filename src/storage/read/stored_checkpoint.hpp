@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "devices/spaces.hpp"
 #include "reprieve/stored_state.hpp"
 #include "storage/format/file_index.hpp"
 #include "storage/read/block_reader.hpp"
@@ -32,7 +33,7 @@ class StoredCheckpoint final : public StoredState {
   /// What a value that one rank wrote gets: the memory that it prepares, filled; its `commit` is the caller's.
   /// @param named  the space that was set for its memory, or null
   void read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value,
-                MemorySpace* named = nullptr) const;
+                const devices::Spaces& spaces = devices::Spaces(), MemorySpace* named = nullptr) const;
   /// The bytes that a value had in memory. Reads and verifies them.
   [[nodiscard]] Bytes content_of(const StoredVariable& variable, const BoxRow& row) const;
   /// Fills the boxes of an array that fits.
