@@ -295,13 +295,8 @@ class LocalRestore {
 
   /// By what is registered, and whether there is a checkpoint.
   [[nodiscard]] bool may_read_once(const storage::Restorer& restorer) {
-    const Checkpoint::Registry& registry = manager_.checkpoint.registry();
-    const bool is_plain = !restorer.runs_functions() && registry.dropped.empty() && registry.migrations.empty() &&
-                          std::ranges::none_of(registry.variables, [](const auto& entry) {
-                            return entry.second.may_be_missing || !entry.second.former_names.empty();
-                          });
     const bool has_older = !comm_.is_chief() || finisher_.target().newest_checkpoint.save > 0;
-    return comm_.max(is_plain && has_older && !must_verify_ ? 0 : 1, kTakingCopy) == 0;
+    return comm_.max(restorer.is_plain() && has_older && !must_verify_ ? 0 : 1, kTakingCopy) == 0;
   }
 
   /// The part of the rank that has verified it.

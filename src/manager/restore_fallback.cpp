@@ -82,9 +82,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// With more older checkpoints than this, the file is proven instead of comparing them all.
-constexpr std::size_t kMostCompared = 16;
-
 constexpr const char* kHalfRestored =
     "; variables of the program were overwritten before this happened, so no older checkpoint is taken and nothing is "
     "initialised: start the program again, and do not continue with what it has in memory now";
@@ -118,7 +115,7 @@ std::optional<CheckpointInfo> RestoreFallback::newest(const std::vector<std::uin
     try {
       return noted(restorer, file, [&] {
         look(restorer, file);
-        pass = choose(restorer, std::span(numbers).subspan(i + 1));
+        pass = choose(restorer, i + 1 == numbers.size());
         CheckpointInfo info = read(restorer, file, numbers[i], pass);
         keep_layout(restorer, file);
         report_fallback(info);
@@ -210,25 +207,13 @@ void RestoreFallback::check_covered(const storage::Restorer& restorer, const fs:
   manager_.comm.agree(core::capture(check), "comparing the checkpoints");
 }
 
-RestoreFallback::Pass RestoreFallback::choose(const storage::Restorer& restorer, std::span<const std::uint64_t> older) {
+RestoreFallback::Pass RestoreFallback::choose(const storage::Restorer& restorer, bool is_oldest) {
   if (!manager_.options.verify_on_restore) {
     return Pass::unverified;
   }
-  return older.empty() || could_be_replaced_by_all(restorer, older) ? Pass::single : Pass::proven;
-}
-
-bool RestoreFallback::could_be_replaced_by_all(const storage::Restorer& restorer,
-                                               std::span<const std::uint64_t> older) {
   // A rank without a part may have registered less than the others.
-  const bool runs_functions = manager_.comm.max(restorer.runs_functions() ? 1 : 0, "comparing the checkpoints") != 0;
-  if (runs_functions || older.size() > kMostCompared) {
-    return false;
-  }
-  const auto compare = [&] {
-    return std::ranges::all_of(
-        older, [&](std::uint64_t number) { return restorer.could_be_replaced_by(manager_.directory.file(number)); });
-  };
-  return manager_.comm.from_chief(compare, "comparing the checkpoints");
+  const bool is_plain = manager_.comm.max(restorer.is_plain() ? 0 : 1, "comparing the checkpoints") == 0;
+  return is_plain || is_oldest ? Pass::single : Pass::proven;
 }
 
 CheckpointInfo RestoreFallback::read(storage::Restorer& restorer, const fs::path& file,

@@ -6,16 +6,15 @@
 ///
 /// No variable is touched before the tables of a file are verified, what they say fits the registered state, and the
 /// file is proven: all ranks together have verified every block. Proving reads the file once more than restoring it, so
-/// it is left out where a corrupt block can do no harm: where every older checkpoint overwrites the same variables
-/// before it is used, or where there is no older one. A failure after variables were touched, from which that does not
-/// follow, is final: no older checkpoint is taken, nothing is initialised, and nothing can be saved.
+/// it is left out where a corrupt block can do no harm: where what is registered makes every older checkpoint overwrite
+/// the same variables (`Restorer::is_plain`), or where there is no older one. Any other failure after variables were
+/// touched is final: no older checkpoint is taken, nothing is initialised, and nothing can be saved.
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -74,10 +73,7 @@ class RestoreFallback {
 
   void keep_layout(storage::Restorer& restorer, const core::FileAddress& file);
   void look(storage::Restorer& restorer, const std::filesystem::path& file);
-  /// Whether every one of these checkpoints overwrites the variables that this one overwrites, so that a corrupt block
-  /// of this one can do no harm. False also if that is not known.
-  [[nodiscard]] bool could_be_replaced_by_all(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
-  [[nodiscard]] Pass choose(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
+  [[nodiscard]] Pass choose(const storage::Restorer& restorer, bool is_oldest);
   /// @param size_bytes  nothing: that of the file
   CheckpointInfo read(storage::Restorer& restorer, const std::filesystem::path& file,
                       std::optional<std::uint64_t> number, Pass pass, std::optional<std::uint64_t> size_bytes = {});

@@ -165,19 +165,6 @@ class FileComparison {
   Comparison result_;
 };
 
-/// Whether every rank's value has the same shape in both.
-bool same_pieces(const FileIndex& a, const StoredVariable& in_a, const FileIndex& b, const StoredVariable& in_b) {
-  if (in_a.box_count != in_b.box_count) {
-    return false;
-  }
-  for (std::size_t box = 0; box < in_a.box_count; ++box) {
-    if (!std::ranges::equal(a.row(in_a, box).extent, b.row(in_b, box).extent)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 /// Elements of one item of a list.
 std::uint64_t width_of(std::span<const std::uint64_t> shape) { return shape.size() == 2 ? shape[1] : 1; }
 
@@ -202,23 +189,6 @@ Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by
     add_line(differences, *target.name, array_difference(*target.stored, target.array));
   }
   return differences;
-}
-
-bool overwrites_the_same(const Checkpoint::Registry& registry, const FileIndex& stored, const FileIndex& other,
-                         int rank, int size) {
-  Comparison mine = compare_with_file(registry, stored, rank, size);
-  Comparison others = compare_with_file(registry, other, rank, size);
-  if (!mine.differences.empty() || !compare_arrays(mine.arrays, false).empty() ||
-      mine.values.size() != others.values.size() || mine.arrays.size() != others.arrays.size()) {
-    return false;
-  }
-  const auto same_name = [](const RestoreTarget& a, const RestoreTarget& b) { return *a.name == *b.name; };
-  const auto same_place = [&](const RestoreTarget& a, const RestoreTarget& b) {
-    const bool fixed_pieces = a.stored->distribution == Distribution::per_rank && !a.variable->value->resizable();
-    return *a.name == *b.name && (!fixed_pieces || same_pieces(stored, *a.stored, other, *b.stored));
-  };
-  return std::equal(mine.arrays.begin(), mine.arrays.end(), others.arrays.begin(), same_name) &&
-         std::equal(mine.values.begin(), mine.values.end(), others.values.begin(), same_place);
 }
 
 std::string value_difference(const FileIndex& index, const StoredVariable& stored, std::size_t box,

@@ -52,11 +52,6 @@ inline constexpr std::string_view kNoRedistribution = "without a redistribution 
 /// @throws UsageError if a layout is not allowed, and what the user's describe functions throw
 [[nodiscard]] Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by_user);
 
-/// Whether a restore of @p stored would overwrite the same variables as one of @p other, on every rank, and find no
-/// difference. Checks only what rank @p rank of @p size can know; arrays that the user describes are left out.
-[[nodiscard]] bool overwrites_the_same(const Checkpoint::Registry& registry, const FileIndex& stored,
-                                       const FileIndex& other, int rank, int size);
-
 /// How a value differs from what one rank stored; empty if it does not. Values that can change their size fit any.
 [[nodiscard]] std::string value_difference(const FileIndex& index, const StoredVariable& stored, std::size_t box,
                                            const ValueAccess& value);

@@ -164,7 +164,8 @@ void Restorer::compare(Operation&& operation) {
       what);
 }
 
-/// To find memory whose layout is declared changes nothing, so that does not count.
+/// Between the first and the last read. To find memory whose layout is declared changes nothing, so that does not
+/// count.
 bool Restorer::runs_functions() const {
   const auto of_user = [&](const RestoreTarget& target) {
     return (target.variable->described_by_user && !target.variable->declared) || redistributed(target);
@@ -204,16 +205,11 @@ std::set<std::string> Restorer::overwritten() const {
   return names;
 }
 
-/// What is corrupt in there touches nothing when its turn comes.
-bool Restorer::could_be_replaced_by(const core::FileAddress& older) const {
-  try {
-    return overwrites_the_same(registry_, read_index(PosixFile::open_to_read(older)), *index_, comm_.rank(),
-                               comm_.size());
-  } catch (const CorruptError&) {
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
+bool Restorer::is_plain() const {
+  return !runs_functions() && registry_.dropped.empty() && registry_.migrations.empty() &&
+         std::ranges::none_of(registry_.variables, [](const auto& entry) {
+           return entry.second.may_be_missing || !entry.second.former_names.empty();
+         });
 }
 
 /// The file of another run may be retired or replaced by that run at any moment. Where checksums are compared, a commit

@@ -60,15 +60,15 @@ class [[gnu::visibility("hidden")]] Restorer {
 
   /// Variables may have been overwritten.
   [[nodiscard]] bool touched() const noexcept { return touched_; }
-  /// Functions of the user's run between the first and the last read, on this rank. After `look`.
-  [[nodiscard]] bool runs_functions() const;
   /// Whether this rank reads nothing but rows for which @p has is true. After `look`. Local. Not known where functions
   /// of the user's run, or the values of several ranks are put together.
   [[nodiscard]] bool reads_only(const std::function<bool(const StoredVariable&, const BoxRow&)>& has) const;
   /// The registered variables that this file overwrites, after `look`.
   [[nodiscard]] std::set<std::string> overwritten() const;
-  /// Whether @p older would overwrite the same variables. Local. False also if that is not known.
-  [[nodiscard]] bool could_be_replaced_by(const core::FileAddress& older) const;
+  /// Whether every older checkpoint overwrites the same variables before a function of the user's sees them, so that
+  /// verifying this one first can be left out. True if nothing optional is registered (may be missing, dropped, former
+  /// names, migrations) and no function of the user's runs between the first and the last read. After `look`. Local.
+  [[nodiscard]] bool is_plain() const;
   /// What the file says about itself, as soon as `look` has read it.
   [[nodiscard]] const std::optional<FileIndex>& index() const noexcept { return index_; }
   /// The same for whoever continues with it; after `restore`. Then the restorer is good for nothing else.
@@ -86,6 +86,7 @@ class [[gnu::visibility("hidden")]] Restorer {
   void check_is_the_same(const PosixFile& opened) const;
   void open();
   void check_own_blocks();
+  [[nodiscard]] bool runs_functions() const;
   void report_about(const char* what, std::uint64_t bytes_of_rank);
   void add_differences(Differences more);
   void read_values();
