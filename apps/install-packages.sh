@@ -53,7 +53,7 @@ packages_packages=(
 docs_packages=(doxygen python3-sphinx furo python3-myst-parser python3-sphinx-copybutton python3-numpy)
 debian13_packages=(mmdebstrap)
 petsc_packages=(
-  libpetsc-real-dev                           # 210 MB: the test of reprieve/petsc.hpp
+  libpetsc-real-dev                           # 210 MB: the tests of reprieve/petsc.hpp
   python3-petsc4py python3-dolfinx            # 370 MB: those of vectors and functions in Python
   libtrilinos-tpetra-dev libtrilinos-teuchos-dev libtrilinos-kokkos-kernels-dev  # that of reprieve/tpetra.hpp
 )

@@ -26,7 +26,7 @@ if(kokkos_include AND kokkos_core)
   reprieve_add_adapter_test(kokkos reprieve_test_kokkos)
 endif()
 
-if(REPRIEVE_OPEN_MPI)  # the MPI of Debian's Trilinos
+if(REPRIEVE_OPEN_MPI)  # the MPI of Debian's Trilinos and PETSc
   find_path(tpetra_include Tpetra_MultiVector.hpp PATH_SUFFIXES trilinos)
   find_path(teuchos_include Teuchos_DefaultMpiComm.hpp PATH_SUFFIXES trilinos)
   set(tpetra_libraries)
@@ -39,5 +39,9 @@ if(REPRIEVE_OPEN_MPI)  # the MPI of Debian's Trilinos
     target_include_directories(reprieve_test_tpetra SYSTEM INTERFACE ${tpetra_include} ${teuchos_include})
     target_link_libraries(reprieve_test_tpetra INTERFACE ${tpetra_libraries} reprieve_test_kokkos)
     reprieve_add_mpi_adapter_test(tpetra reprieve_test_tpetra)
+  endif()
+  pkg_check_modules(petsc QUIET IMPORTED_TARGET PETSc)
+  if(petsc_FOUND)
+    reprieve_add_mpi_adapter_test(petsc PkgConfig::petsc)
   endif()
 endif()
