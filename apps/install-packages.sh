@@ -10,7 +10,7 @@ usage: apps/install-packages.sh [GROUP...]
 Installs the packages of the groups that are missing; does nothing, and needs no rights, if there are none.
 Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy, sanitizers), mpich (MPICH beside
 Open MPI, which stays the default of this machine), packages (to make and try Debian packages, and module files), docs (the site of the documentation),
-torch and petsc (PyTorch; PETSc, petsc4py, DOLFINx; for the tests with them),
+torch and petsc (PyTorch; PETSc, petsc4py, DOLFINx, Trilinos; for the tests with them),
 debian13 (to make a Debian 13, for .ci/debian13.sh), gridengine (Grid Engine, for the test with it; Debian 12).
 Made for Debian 12 and 13. Elsewhere it names the packages, and leaves finding their like to you.
 END
@@ -53,8 +53,9 @@ packages_packages=(
 docs_packages=(doxygen python3-sphinx furo python3-myst-parser python3-sphinx-copybutton python3-numpy)
 debian13_packages=(mmdebstrap)
 petsc_packages=(
-  libpetsc-real-dev                           # 210 MB: the test of reprieve/petsc.hpp
+  libpetsc-real-dev                           # 210 MB: the tests of reprieve/petsc.hpp
   python3-petsc4py python3-dolfinx            # 370 MB: those of vectors and functions in Python
+  libtrilinos-tpetra-dev libtrilinos-teuchos-dev libtrilinos-kokkos-kernels-dev  # that of reprieve/tpetra.hpp
 )
 gridengine_packages=(gridengine-master gridengine-exec gridengine-client)
 torch_packages=(python3-torch)                # 600 MB with what it needs: the tests of apps/guide/pytorch

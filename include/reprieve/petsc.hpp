@@ -2,21 +2,25 @@
 #pragma once
 
 /// @file
-/// Vectors and time steppers of PETSc (3.18 and later) as state. Only for programs that use PETSc: this header includes
-/// it.
+/// Vectors, matrices and time steppers of PETSc (3.18 and later) as state. Only for programs that use PETSc: this
+/// header includes it.
 ///
 ///     PetscCall(reprieve::petsc::preemptible(ts, u));   // does nothing without the option -reprieve_directory
 ///     PetscCall(TSSolve(ts, u));
 
+#include <petsc/private/petscimpl.h>  // PetscObjectStateIncrease
 #include <petscdmda.h>
 #include <petscts.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "reprieve/checkpoint.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
@@ -115,6 +119,88 @@ inline DistributedArray array_of(Vec vector) {
 /// @throws UsageError for a vector of another DM, when the state is saved or restored
 inline void add(Checkpoint& state, std::string name, Vec vector) {
   state.add_distributed(std::move(name), [vector] { return detail::array_of(vector); });
+}
+
+namespace detail {
+
+/// The boxes of this rank's nonzero values, which lie one after the other in the file: by rows, and in a row by global
+/// columns. PETSc is told that they change: a preconditioner is made anew, and a device gets them.
+/// @return how many values there are; a checksum of their rows and columns
+inline std::array<std::uint64_t, 2> find_nonzeros(Mat matrix, bool is_parallel, std::uint64_t begin,
+                                                  std::vector<MemoryBox>& boxes) {
+  std::array<Mat, 2> parts{matrix, nullptr};  // of the columns of this rank, and of those of others
+  std::array<PetscScalar*, 2> next{};
+  std::array<PetscInt, 2> rows{};
+  std::array<PetscInt, 2> own{};
+  if (is_parallel) {
+    check(MatMPIAIJGetSeqAIJ(matrix, &parts[0], &parts[1], nullptr), "MatMPIAIJGetSeqAIJ");
+  }
+  for (std::size_t p = 0; p < (is_parallel ? 2 : 1); ++p) {
+    check(MatSeqAIJGetArray(parts[p], &next[p]), "MatSeqAIJGetArray");
+    PetscScalar* given_back = next[p];
+    check(MatSeqAIJRestoreArray(parts[p], &given_back), "MatSeqAIJRestoreArray");
+  }
+  check(PetscObjectStateIncrease(reinterpret_cast<PetscObject>(matrix)), "PetscObjectStateIncrease");
+  check(MatGetOwnershipRange(matrix, &rows[0], &rows[1]), "MatGetOwnershipRange");
+  check(MatGetOwnershipRangeColumn(matrix, &own[0], &own[1]), "MatGetOwnershipRangeColumn");
+  std::array<std::uint64_t, 2> sums{};
+  const PetscScalar* end = nullptr;
+  for (PetscInt row = rows[0]; row < rows[1]; ++row) {
+    PetscInt in_row = 0;
+    const PetscInt* columns = nullptr;
+    check(MatGetRow(matrix, row, &in_row, &columns, nullptr), "MatGetRow");
+    for (PetscInt i = 0; i < in_row; ++i, ++sums[0]) {
+      PetscScalar*& value = next[columns[i] >= own[0] && columns[i] < own[1] ? 0 : 1];
+      if (value != end) {
+        boxes.push_back({reinterpret_cast<std::byte*>(value), {begin + sums[0]}, {0}});
+      }
+      ++boxes.back().extent[0];
+      end = ++value;
+      auto mixed = (static_cast<std::uint64_t>(row) << 32U) + static_cast<std::uint64_t>(columns[i]) + 1;
+      mixed = (mixed ^ (mixed >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+      sums[1] += (mixed ^ (mixed >> 27U)) * (2 * static_cast<std::uint64_t>(i) + 1);
+    }
+    check(MatRestoreRow(matrix, row, &in_row, &columns, nullptr), "MatRestoreRow");
+  }
+  return sums;
+}
+
+}  // namespace detail
+
+/// Registers a MATAIJ by its nonzero values, row by row, which are restored on any number of ranks. The program
+/// assembles it before, with the same nonzero elements in every launch: a checkpoint of others is a MismatchError. The
+/// matrix must outlive @p state. Each save counts as a change of its values, so that the next solve makes the
+/// preconditioner anew. Collective: yes, on the ranks of the matrix.
+/// @throws UsageError for a matrix of another type or that is not assembled; when the state is saved or restored, if
+/// the nonzero elements are no longer those of the registration
+inline void add(Checkpoint& state, std::string name, Mat matrix) {
+  MatType type = nullptr;
+  PetscBool is_assembled = PETSC_FALSE;
+  detail::check(MatGetType(matrix, &type), "MatGetType");
+  detail::check(MatAssembled(matrix, &is_assembled), "MatAssembled");
+  const std::string_view kind = is_assembled == PETSC_TRUE ? type : "";
+  const bool is_parallel = kind.starts_with(MATMPIAIJ);
+  if (!is_parallel && !kind.starts_with(MATSEQAIJ)) {
+    throw UsageError("the matrix is no MATAIJ, or it is not assembled");
+  }
+  std::vector<MemoryBox> unused;
+  const auto mine = detail::find_nonzeros(matrix, is_parallel, 0, unused);
+  auto all = mine;
+  std::uint64_t end = 0;
+  MPI_Comm comm = PetscObjectComm(reinterpret_cast<PetscObject>(matrix));
+  if (MPI_Scan(mine.data(), &end, 1, MPI_UINT64_T, MPI_SUM, comm) != MPI_SUCCESS ||
+      MPI_Allreduce(mine.data(), all.data(), 2, MPI_UINT64_T, MPI_SUM, comm) != MPI_SUCCESS) {
+    throw UsageError("MPI failed on the ranks of the matrix");
+  }
+  state.add_constant("nonzeros of " + name, all[1]);
+  state.add_distributed(std::move(name), [=] {
+    DistributedArray array{element_type_of<PetscScalar>(), {all[0]}, {}};
+    if (detail::find_nonzeros(matrix, is_parallel, end - mine[0], array.boxes) != mine) {
+      throw UsageError(
+          "the matrix has other nonzero elements than when it was registered: assemble all of them before");
+    }
+    return array;
+  });
 }
 
 namespace detail {

@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// Everything: what a C++ program includes. Beside it are four headers for those who need them: containers.hpp,
-/// eigen.hpp, kokkos.hpp, petsc.hpp.
+/// Everything: what a C++ program includes. Beside it are five headers for those who need them: containers.hpp,
+/// eigen.hpp, kokkos.hpp, petsc.hpp, tpetra.hpp.
 
 #include "reprieve/annotation.hpp"
 #include "reprieve/checkpoint.hpp"

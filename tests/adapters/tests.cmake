@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The headers for other libraries, one program each, if the library is there. Label: unit.
+# The headers for other libraries, one program each, if the library is there. Label: unit; mpi for those on three ranks.
 function(reprieve_add_adapter_test name)
   add_executable(${name}_adapter_tests adapters/${name}_test.cpp)
   target_link_libraries(${name}_adapter_tests PRIVATE reprieve_static reprieve_options GTest::gmock ${ARGN})
   gtest_discover_tests(${name}_adapter_tests PROPERTIES LABELS unit TIMEOUT 60)
+endfunction()
+function(reprieve_add_mpi_adapter_test name)
+  add_executable(${name}_adapter_tests adapters/${name}_test.cpp)
+  target_link_libraries(${name}_adapter_tests PRIVATE mpi_test_main ${ARGN})
+  reprieve_add_mpi_test(NAME ${name}_adapter_tests.3_ranks RANKS 3 LABELS mpi TIMEOUT 300
+    COMMAND $<TARGET_FILE:${name}_adapter_tests>)
 endfunction()
 
 find_package(Eigen3 QUIET)
@@ -18,4 +24,24 @@ if(kokkos_include AND kokkos_core)
   target_include_directories(reprieve_test_kokkos SYSTEM INTERFACE ${kokkos_include})
   target_link_libraries(reprieve_test_kokkos INTERFACE ${kokkos_core})
   reprieve_add_adapter_test(kokkos reprieve_test_kokkos)
+endif()
+
+if(REPRIEVE_OPEN_MPI)  # the MPI of Debian's Trilinos and PETSc
+  find_path(tpetra_include Tpetra_MultiVector.hpp PATH_SUFFIXES trilinos)
+  find_path(teuchos_include Teuchos_DefaultMpiComm.hpp PATH_SUFFIXES trilinos)
+  set(tpetra_libraries)
+  foreach(name tpetra teuchoscomm teuchoscore)
+    find_library(${name}_library NAMES ${name} trilinos_${name})
+    list(APPEND tpetra_libraries ${${name}_library})
+  endforeach()
+  if(TARGET reprieve_test_kokkos AND tpetra_include AND teuchos_include AND NOT "${tpetra_libraries}" MATCHES NOTFOUND)
+    add_library(reprieve_test_tpetra INTERFACE)
+    target_include_directories(reprieve_test_tpetra SYSTEM INTERFACE ${tpetra_include} ${teuchos_include})
+    target_link_libraries(reprieve_test_tpetra INTERFACE ${tpetra_libraries} reprieve_test_kokkos)
+    reprieve_add_mpi_adapter_test(tpetra reprieve_test_tpetra)
+  endif()
+  pkg_check_modules(petsc QUIET IMPORTED_TARGET PETSc)
+  if(petsc_FOUND)
+    reprieve_add_mpi_adapter_test(petsc PkgConfig::petsc)
+  endif()
 endif()

@@ -31,9 +31,10 @@ refuses() {
 }
 echo 'int narrowed(double x) { return x; }' | tee "$work/bad.cpp" >"$work/bad.c"
 
-# Those for Eigen and Kokkos need these libraries; the tests of their own compile them.
+# Those for Eigen, Kokkos, PETSc and Tpetra need these libraries; the tests of their own compile them.
 headers() {
-  find include/reprieve -name "*.h$1" ! -name eigen.hpp ! -name kokkos.hpp ! -name petsc.hpp -printf '#include "reprieve/%f"\n' | sort
+  find include/reprieve -name "*.h$1" ! -name eigen.hpp ! -name kokkos.hpp ! -name petsc.hpp \
+    ! -name tpetra.hpp -printf '#include "reprieve/%f"\n' | sort
 }
 { headers pp; headers ''; echo 'extern int not_empty;'; } >"$work/all.cpp"
 { headers ''; echo 'extern int not_empty;'; } >"$work/all.c"

@@ -45,8 +45,7 @@ foreach(code IN LISTS codes)
   add_dependencies(e2e_tests e2e_code_${name})
 endforeach()
 
-pkg_check_modules(petsc QUIET IMPORTED_TARGET PETSc)
-if(petsc_FOUND AND REPRIEVE_OPEN_MPI)  # the MPI of Debian's PETSc
+if(petsc_FOUND)  # by adapters/tests.cmake
   foreach(name petsc petsc_loads)
     add_executable(e2e_code_${name} ${CMAKE_CURRENT_LIST_DIR}/codes/${name}.cpp)
     target_link_libraries(e2e_code_${name} PRIVATE reprieve PkgConfig::petsc)

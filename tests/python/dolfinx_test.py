@@ -143,6 +143,41 @@ class Functions(Case):
         self.restore(state)
         np.testing.assert_array_equal(u.x.array, expected(u))
 
+    def test_an_error_of_another_array_on_one_rank_reaches_all(self):
+        """Also of one that comes before it: the others exchange their elements, and wait for that rank."""
+        failing = []
+        mine = np.zeros(1)
+
+        def find():
+            if failing and RANK == SIZE - 1:
+                raise ValueError("no array today")
+            return mine
+
+        u = fem.Function(space(MESHES["triangles"](COMM), "Lagrange", 1))
+        before = reprieve.distributed(find, shape=(SIZE,), offset=(RANK,), dtype=float)
+        state = {"before": before, "u": reprieve.dolfinx.function(u)}
+        self.save_changed(state, lambda _: None)
+        with self.assertRaisesRegex(reprieve.Error, "no array today"):
+            self.open(COMM, state, when_values_restored=lambda: failing.append(True))
+        failing.clear()
+        with self.assertRaisesRegex(reprieve.Error, "no array today"):
+            with self.open(COMM, state) as handler:
+                for _ in handler.steps(3):
+                    failing.append(True)
+
+    def test_an_error_in_a_restore_on_one_rank_reaches_all(self):
+        def load(_):
+            if RANK == SIZE - 1:
+                raise ValueError("nothing to load")
+
+        u = fem.Function(space(MESHES["triangles"](COMM), "Lagrange", 1))
+        state = {"before": reprieve.custom(lambda: b"", load), "u": reprieve.dolfinx.function(u)}
+        self.save_changed(state, lambda _: None)
+        with self.assertRaisesRegex(Exception, "nothing to load"):
+            with self.open(COMM, state) as handler:
+                for _ in handler.steps(3):
+                    pass
+
     def test_another_mesh_is_an_error(self):
         self.save_on(COMM, fem.Function(space(MESHES["triangles"](COMM), "Lagrange", 1)))
         domain = mesh.create_unit_square(COMM, 4, 5)  # has as many vertices

@@ -3,7 +3,7 @@
 # are for C as well.
 file(GLOB public_headers RELATIVE ${PROJECT_SOURCE_DIR}/include CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/include/reprieve/*.h ${PROJECT_SOURCE_DIR}/include/reprieve/*.hpp)
-list(FILTER public_headers EXCLUDE REGEX "/(eigen|kokkos|petsc).hpp$")  # tests/adapters and tests/e2e/codes have these
+list(FILTER public_headers EXCLUDE REGEX "/(eigen|kokkos|petsc|tpetra).hpp$")  # tests/adapters and tests/e2e/codes have these
 set(header_sources)
 foreach(header IN LISTS public_headers)
   get_filename_component(name ${header} NAME)

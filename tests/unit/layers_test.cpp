@@ -86,7 +86,7 @@ const std::map<std::string, Names> kPublicHeaders{
     {"termination", {"preemption_watcher.hpp"}},
     {"bindings", {"reprieve.h", "reprieve_manager.h"}},
     // For users, and nobody else.
-    {"", {"eigen.hpp", "kokkos.hpp", "petsc.hpp", "reprieve.hpp"}},
+    {"", {"eigen.hpp", "kokkos.hpp", "petsc.hpp", "reprieve.hpp", "tpetra.hpp"}},
 };
 
 /// Libraries that only some layers may see.
@@ -116,7 +116,7 @@ const Names kSlowHeaders{"algorithm", "format", "fstream", "future", "iostream",
                          "numeric",   "random", "ranges",  "regex",  "thread",   "valarray"};
 
 /// Those that a program includes only if it needs them: the others must not take them in.
-const Names kAdapters{"containers.hpp", "eigen.hpp", "kokkos.hpp", "petsc.hpp"};
+const Names kAdapters{"containers.hpp", "eigen.hpp", "kokkos.hpp", "petsc.hpp", "tpetra.hpp"};
 
 struct Include {
   bool is_own = false;  ///< in quotes

@@ -345,7 +345,8 @@ std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registr
   const devices::Spaces spaces;
   std::vector<LocalVariable> variables;
   variables.reserve(registry.variables.size());
-  for (const auto& [name, variable] : registry.variables) {
+  run_for_all(registry.variables, [&](const auto& entry) {
+    const auto& [name, variable] = entry;
     const bool distributed = variable.distribution == state::Distribution::distributed;
     variables.push_back(distributed ? collect_array(name, variable, spaces) : collect_value(name, variable, spaces));
     const Description& description = variables.back().description;
@@ -354,7 +355,7 @@ std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registr
     }
     state::check_dimension_names(name, variable.annotation, description.shape.size());
     state::check_members(name, variable.members, description.type);
-  }
+  });
   add_copies(variables);
   return variables;
 }

@@ -5,6 +5,7 @@
 /// What the ranks have to write: described by each, sent to rank 0, gathered there.
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +39,23 @@ struct LocalVariable {
   std::vector<BoxView<const std::byte>> views;
   Bytes content{};  ///< of what is not registered: the views refer to it
 };
+
+/// Runs it for all variables, and throws the first error at the end: a function that describes one may be collective
+/// (as that of reprieve.dolfinx is), and the other ranks wait in it.
+template <class Variables, class Run>
+void run_for_all(Variables& variables, const Run& run) {
+  std::exception_ptr first;
+  for (auto& variable : variables) {
+    try {
+      run(variable);
+    } catch (...) {
+      first = first ? first : std::current_exception();
+    }
+  }
+  if (first) {
+    std::rethrow_exception(first);
+  }
+}
 
 /// This rank's variables in the order of their names. The views are valid until the values change.
 /// @throws UsageError if a layout is not allowed, and what the user's describe functions and serializers throw

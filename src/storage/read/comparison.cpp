@@ -177,17 +177,17 @@ Comparison compare_with_file(const Checkpoint::Registry& registry, const FileInd
 Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by_user) {
   const devices::Spaces spaces;
   Differences differences;
-  for (RestoreTarget& target : arrays) {
+  run_for_all(arrays, [&](RestoreTarget& target) {
     if (target.variable->described_by_user != described_by_user) {
       if (const auto& declared = target.variable->declared; declared && !described_by_user) {
         add_line(differences, *target.name, array_difference(*target.stored, *declared));
       }
-      continue;
+      return;
     }
     target.array = target.variable->describe();
     state::check_array(*target.name, target.array, spaces, target.variable->space.get());
     add_line(differences, *target.name, array_difference(*target.stored, target.array));
-  }
+  });
   return differences;
 }
 

@@ -231,11 +231,15 @@ class Registry:
             entry.refresh()
 
     def restored(self) -> None:
-        """After a restore."""
-        for entry in self.entries:
-            entry.restored()
-        for node in self._nodes:
-            node.restored()
+        """After a restore. All take part in all of it, since the other ranks may wait in a `scatter`; an error comes then."""
+        errors = []
+        for each in (*self.entries, *self._nodes):
+            try:
+                each.restored()
+            except BaseException as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def destroy(self) -> None:
         """Frees the handle of C; nothing if it is gone already."""
