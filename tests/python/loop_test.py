@@ -116,6 +116,9 @@ class Loops(Case):
         expected = sorted(os.listdir(self.directory)) if RANK == 0 else []
         self.assertEqual(copied, [name for name in expected if name.endswith(".h5")])
         self.assertEqual(len(copied) > 1, RANK == 0)
+        with reprieve.Manager(COMM, self.directory, {"x": 1.0}, settings=QUIET, after_commit=copy) as manager:
+            manager.save(9)
+        self.assertEqual(copied[-1:], ["ckpt-9.h5"] if RANK == 0 else [])
 
     def test_scopes(self):
         with self.handler({"x": 1.0}) as handler:
