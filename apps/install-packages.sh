@@ -10,7 +10,7 @@ usage: apps/install-packages.sh [GROUP...]
 Installs the packages of the groups that are missing; does nothing, and needs no rights, if there are none.
 Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy, sanitizers), mpich (MPICH beside
 Open MPI, which stays the default of this machine), packages (to make and try Debian packages, and module files), docs (the site of the documentation),
-torch and petsc (PyTorch; PETSc, petsc4py, DOLFINx, Trilinos; for the tests with them),
+torch and petsc (PyTorch; PETSc, petsc4py, DOLFINx, Trilinos; for the tests with them), rclone (for the tests with a server that keeps copies),
 debian13 (to make a Debian 13, for .ci/debian13.sh), gridengine (Grid Engine, for the test with it; Debian 12).
 Made for Debian 12 and 13. Elsewhere it names the packages, and leaves finding their like to you.
 END
@@ -57,6 +57,7 @@ petsc_packages=(
   python3-petsc4py python3-dolfinx            # 370 MB: those of vectors and functions in Python
   libtrilinos-tpetra-dev libtrilinos-teuchos-dev libtrilinos-kokkos-kernels-dev  # that of reprieve/tpetra.hpp
 )
+rclone_packages=(rclone)                      # 50 MB
 gridengine_packages=(gridengine-master gridengine-exec gridengine-client)
 torch_packages=(python3-torch)                # 600 MB with what it needs: the tests of apps/guide/pytorch
 
@@ -68,7 +69,7 @@ wanted=()
 [ $# -gt 0 ] || set -- build
 for group in "$@"; do
   case $group in
-    build | tests | lint | mpich | packages | docs | gridengine | debian13 | petsc | torch)
+    build | tests | lint | mpich | packages | docs | gridengine | debian13 | petsc | rclone | torch)
       declare -n packages=${group}_packages
       wanted+=("${packages[@]}")
       ;;

@@ -22,11 +22,16 @@ int configuring(reprieve_config* config, Operation&& operation) {
 }
 
 /// Makes @p call the function of the settings; none if that of the program is null.
+template <class Part, class Member, class Function, class Call>
+int set_function(reprieve_config* config, Part Settings::*part, Member Part::*member, Function function, Call call) {
+  return configuring(config, [&](Settings& settings) {
+    settings.*part.*member = function == nullptr ? Member() : Member(std::move(call));
+  });
+}
+
 template <class Member, class Function, class Call>
 int set_function(reprieve_config* config, Member TerminationConfig::*member, Function function, Call call) {
-  return configuring(config, [&](Settings& settings) {
-    settings.termination.*member = function == nullptr ? Member() : Member(std::move(call));
-  });
+  return set_function(config, &Settings::termination, member, function, std::move(call));
 }
 
 /// Takes over @p read, but for the functions, which no text can hold.
@@ -37,6 +42,7 @@ void replace(Settings& settings, Settings read) {
   read.termination.return_when_saved = settings.termination.return_when_saved;
   read.termination.step_fn = std::move(settings.termination.step_fn);
   read.termination.abort_fn = std::move(settings.termination.abort_fn);
+  read.manager.after_commit = std::move(settings.manager.after_commit);
   read.manager.read_environment = settings.manager.read_environment;
   settings = std::move(read);
 }
@@ -171,6 +177,13 @@ int reprieve_config_set_watcher_fn(reprieve_config* config, reprieve_watcher_fn 
 int reprieve_config_set_abort_fn(reprieve_config* config, reprieve_abort_fn abort_job, void* user) {
   return set_function(config, &TerminationConfig::abort_fn, abort_job,
                       [abort_job, user](MPI_Comm comm, int code) { abort_job(comm, code, user); });
+}
+
+int reprieve_config_set_after_commit_fn(reprieve_config* config, reprieve_after_commit_fn after_commit, void* user) {
+  return set_function(config, &Settings::manager, &ManagerOptions::after_commit, after_commit,
+                      [after_commit, user](const std::filesystem::path& file) {
+                        check_callback("it", [&] { return after_commit(file.c_str(), user); });
+                      });
 }
 
 }  // extern "C"

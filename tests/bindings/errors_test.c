@@ -108,6 +108,7 @@ static void null_handles(void) {
   CHECK_USAGE(gone, reprieve_config_set_exit_fn(NULL, NULL, NULL));
   CHECK_USAGE(gone, reprieve_config_set_save_fn(NULL, NULL, NULL));
   CHECK_USAGE(gone, reprieve_config_set_watcher_fn(NULL, NULL, NULL));
+  CHECK_USAGE(gone, reprieve_config_set_after_commit_fn(NULL, NULL, NULL));
   CHECK_USAGE(gone, reprieve_config_set_abort_fn(NULL, NULL, NULL));
   CHECK(reprieve_next_step(NULL, 1, &number) == 0 && number == REPRIEVE_ERROR_USAGE);
   CHECK_USAGE(gone, reprieve_step_begin(NULL));

@@ -270,10 +270,19 @@ static int watch(char* message, size_t message_size, double* time_left_s, void* 
   return lost ? 1 : 0;
 }
 
+/* Fails each time: that is a warning. */
+static int copy_elsewhere(const char* checkpoint, void* user) {
+  FILE* file = fopen(checkpoint, "rb");
+  CHECK(test_rank() == 0 && strstr(checkpoint, ".h5") != NULL && file != NULL && fclose(file) == 0);
+  *(uint64_t*)user += 1;
+  return reprieve_callback_error("no network");
+}
+
 static void callbacks(void) {
   Run run = new_run();
   reprieve_checkpoint_info info;
   int restored = 0;
+  uint64_t copies = 0;
   exits = files = 0;
   lost = 0;
   CHECK_OK(reprieve_config_set(run.config, "termination.restart_code", "75"));
@@ -281,6 +290,8 @@ static void callbacks(void) {
   CHECK_OK(reprieve_config_set_exit_fn(run.config, keep_running, &exits));
   CHECK_OK(reprieve_config_set_save_fn(run.config, save_files, &files));
   CHECK_OK(reprieve_config_set_watcher_fn(run.config, watch, NULL));
+  CHECK_OK(reprieve_config_set_after_commit_fn(run.config, copy_elsewhere, &copies));
+  CHECK_OK(reprieve_config_load_json(run.config, reprieve_config_json(run.config))); /* keeps the functions */
   start(&run, test_path("c"));
   int status = REPRIEVE_OK;
   while (reprieve_next_step(run.handler, REPRIEVE_NO_LIMIT, &status)) {
@@ -296,9 +307,11 @@ static void callbacks(void) {
   CHECK(exits >= 1 && files >= 1);
   lost = 0;
   CHECK_OK(reprieve_handler_close(&run.handler));
+  CHECK(copies == (test_rank() == 0 ? (uint64_t)files : 0));
 
   CHECK_OK(reprieve_config_set_watcher_fn(run.config, NULL, NULL));
   CHECK_OK(reprieve_config_set_save_fn(run.config, NULL, NULL));
+  CHECK_OK(reprieve_config_set_after_commit_fn(run.config, NULL, NULL));
   CHECK_OK(reprieve_config_set_exit_fn(run.config, fail_to_leave, NULL));
   CHECK_OK(reprieve_handler_open(MPI_COMM_WORLD, run.state, test_path("c"), run.config, &run.handler));
   CHECK_OK(reprieve_restored_from(run.handler, &restored, &info));

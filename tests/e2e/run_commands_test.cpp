@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -18,30 +19,111 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class RunCommands : public RunTest {};
+class RunCommands : public RunTest {
+ protected:
+  /// The disk of the machine is lost with it; the commands have kept the checkpoints elsewhere.
+  void expect_kept(const std::string& before_start, const std::string& after_commit,
+                   const Environment& environment = {}) const {
+    const Simulation simulation{.steps = 200,
+                                .step_ms = 10,
+                                .options = {"--directory", checkpoints().string(), "--before-start", before_start,
+                                            "--after-commit", after_commit},
+                                .environment = environment};
+    const auto run = start_and_wait(simulation);
+    run->send(SIGTERM);
+    expect_saved(*run);
+    EXPECT_EQ(run->events("after_commit").size(), 1U) << run->all_output();
+    std::filesystem::remove_all(checkpoints());
+    std::filesystem::create_directory(checkpoints());
+    const auto next = start(simulation);
+    expect_end(*next, 0);
+    EXPECT_EQ(next->events("fetch").size(), 1U);
+    EXPECT_EQ(next->events("restore").size(), 1U) << next->all_output();
+    EXPECT_THAT(next->out(), HasSubstr(end_of(simulation.steps)));
+  }
 
-/// The disk of the machine is lost with it; a command of the user's has kept the checkpoints elsewhere.
+  [[nodiscard]] std::filesystem::path elsewhere() const {
+    const std::filesystem::path folder = directory_ / "elsewhere";
+    std::filesystem::create_directory(folder);
+    return folder;
+  }
+};
+
+/// They are compressed there.
 TEST_F(RunCommands, CommandsKeepTheCheckpointsWhereTheMachineIsNot) {
-  const std::filesystem::path elsewhere = directory_ / "elsewhere";
-  std::filesystem::create_directory(elsewhere);
-  const Simulation simulation{.steps = 200,
-                              .step_ms = 10,
-                              .options = {"--directory", checkpoints().string(), "--before-start",
-                                          "cp -n " + elsewhere.string() + "/*.h5 \"$DIRECTORY\" || true",
-                                          "--after-commit", "sleep 0.3; cp \"$FILE\" " + elsewhere.string()}};
-  const auto run = start_and_wait(simulation);
-  run->send(SIGTERM);
-  expect_saved(*run);
-  ASSERT_EQ(run->events("after_commit").size(), 1U) << run->all_output();
-  EXPECT_TRUE(std::filesystem::exists(
-      elsewhere / run->events("exit").back()["checkpoint"].get<std::filesystem::path>().filename()));
-  std::filesystem::remove_all(checkpoints());
-  std::filesystem::create_directory(checkpoints());
-  const auto next = start(simulation);
+  const std::string store = elsewhere();
+  expect_kept("for f in " + store +
+                  "/*.gz; do [ ! -e \"$f\" ] || gunzip -c \"$f\" > \"$DIRECTORY/$(basename \"$f\" .gz)\""
+                  " || exit; done",
+              "sleep 0.3; gzip -c \"$FILE\" > " + store + "/part && mv " + store + "/part \"" + store +
+                  "/$(basename \"$FILE\").gz\"");
+}
+
+/// rclone, with a server that keeps what it gets in `elsewhere`.
+class RunRclone : public RunCommands {
+ protected:
+  void SetUp() override {
+    if (Process({.arguments = {"sh", "-c", "command -v rclone"}}).wait(kLimit) != 0) {
+      GTEST_SKIP() << "rclone is not here";
+    }
+    server_ = std::make_unique<Process>(
+        Command{.arguments = {"rclone", "serve", "webdav", "--addr", "127.0.0.1:0", elsewhere()}});
+    ASSERT_TRUE(wait_until([&] { return server_->err().find("/\n") != std::string::npos; }, kLimit)) << server_->err();
+    const std::string said = server_->err();
+    const std::size_t url = said.find("http://");
+    environment_ = {{"RCLONE_CONFIG_REMOTE_TYPE", "webdav"},
+                    {"RCLONE_CONFIG_REMOTE_URL", said.substr(url, said.find('\n', url) - url)}};
+  }
+
+  static constexpr const char* kFetch = "rclone copy remote:job \"$DIRECTORY\" || [ $? -eq 3 ]";
+  static constexpr const char* kCopy = "rclone copy \"$FILE\" remote:job";
+  std::unique_ptr<Process> server_;
+  Environment environment_;
+};
+
+TEST_F(RunRclone, KeepsTheCheckpointsOnAServer) { expect_kept(kFetch, kCopy, environment_); }
+
+/// A server may keep half of a file under its name. No run resumes from that, and the next copy makes it whole.
+TEST_F(RunRclone, ACopyThatWasKilledIsNotResumedFromAndIsMadeAgain) {
+  const std::vector<std::string> large{"elements=400000"};  // what is small is sent at once
+  const auto preempted = [&](const std::string& copy) {
+    auto run = start_and_wait(
+        {.steps = kEndless, .faults = large, .options = {"--after-commit", copy}, .environment = environment_});
+    run->send(SIGTERM);
+    EXPECT_TRUE(run->wait_for_event("exit")) << run->all_output();
+    return run;
+  };
+  const auto file_of = [](SupervisedMpirun& run) {
+    return run.events("exit").back()["checkpoint"].get<std::filesystem::path>().filename();
+  };
+  const auto whole = preempted(kCopy);
+  expect_end(*whole, 42);
+  const auto killed = preempted("rclone copy --bwlimit 300k \"$FILE\" remote:job");
+  const std::filesystem::path copy = elsewhere() / "job" / file_of(*killed);
+  const std::filesystem::path file = checkpoints() / file_of(*killed);
+  const auto size = [&] { return std::filesystem::exists(copy) ? std::filesystem::file_size(copy) : 0; };
+  ASSERT_TRUE(wait_until([&] { return size() > 0; }, kLimit)) << killed->all_output();
+  killed->send(SIGKILL);
+  for (const pid_t process : killed->descendants()) {
+    ::kill(process, SIGKILL);
+  }
+  ASSERT_TRUE(killed->wait_for_descendants(kLimit));
+  ASSERT_LT(size(), std::filesystem::file_size(file)) << "it was cut";
+
+  const std::filesystem::path other = directory_ / "other";
+  const auto fetched = start({.steps = 1,
+                              .faults = large,
+                              .options = {"--directory", other.string(), "--before-start", kFetch},
+                              .environment = environment_});
+  expect_end(*fetched, 0);
+  ASSERT_EQ(fetched->events("restore").size(), 1U) << fetched->all_output();
+  EXPECT_EQ(fetched->events("restore").back()["file"], file_of(*whole).string());
+  EXPECT_TRUE(std::filesystem::exists(other / (file_of(*killed).string() + ".corrupt")));
+
+  const auto next =
+      start({.steps = 1, .faults = large, .options = {"--after-commit", kCopy}, .environment = environment_});
   expect_end(*next, 0);
-  EXPECT_EQ(next->events("fetch").size(), 1U);
-  EXPECT_EQ(next->events("restore").size(), 1U) << next->all_output();
-  EXPECT_THAT(next->out(), HasSubstr(end_of(simulation.steps)));
+  EXPECT_EQ(read_text(copy), read_text(file)) << next->all_output();
 }
 
 TEST_F(RunCommands, NothingStartsWithoutTheCheckpointsThatCouldNotBeFetched) {
@@ -94,18 +176,16 @@ TEST_F(RunCommands, ACommandThatFailsIsTriedAgainAndDoesNotStopTheRun) {
 
 /// The supervisor is killed in the middle of a copy; the next one makes it, although the run saves nothing new.
 TEST_F(RunCommands, ACopyThatWasCutByAKillIsMadeByTheNextRun) {
-  const std::filesystem::path elsewhere = directory_ / "elsewhere";
   const std::filesystem::path is_up = directory_ / "is-up";
-  std::filesystem::create_directory(elsewhere);
   // Without the mark the network hangs after a part of the file.
-  const std::string copy = "head -c 100 \"$FILE\" > " + (elsewhere / "half").string() + "; [ -e " + is_up.string() +
-                           " ] || sleep 600; cp \"$FILE\" " + elsewhere.string();
+  const std::string copy = "head -c 100 \"$FILE\" > " + (elsewhere() / "half").string() + "; [ -e " + is_up.string() +
+                           " ] || sleep 600; cp \"$FILE\" " + elsewhere().string();
   const Simulation simulation{.steps = 200, .step_ms = 10, .options = {"--after-commit", copy}};
   const auto killed = start_and_wait(simulation);
   killed->send(SIGTERM);
   ASSERT_TRUE(killed->wait_for_event("waiting")) << killed->all_output();
   EXPECT_THAT(killed->events("kill"), ::testing::IsEmpty()) << "the copy outlives the program";
-  ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(elsewhere / "half"); }, kLimit));
+  ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(elsewhere() / "half"); }, kLimit));
   const std::filesystem::path file =
       std::filesystem::path(killed->events("exit").back()["checkpoint"].get<std::string>()).filename();
   EXPECT_EQ(copy_of(file)["state"], "copying");
@@ -118,7 +198,7 @@ TEST_F(RunCommands, ACopyThatWasCutByAKillIsMadeByTheNextRun) {
   expect_end(*next, 0);
   ASSERT_GE(next->events("after_commit").size(), 1U) << next->all_output();
   EXPECT_EQ(next->events("after_commit").front()["file"], (checkpoints() / file).string());
-  EXPECT_EQ(read_text(elsewhere / file), read_text(checkpoints() / file));
+  EXPECT_EQ(read_text(elsewhere() / file), read_text(checkpoints() / file));
   EXPECT_EQ(copy_of("ckpt-200.h5")["state"], "copied");
   EXPECT_THAT(shown_by("status"), HasSubstr("copied: ckpt-200.h5, "));
   EXPECT_THAT(shown_by("ls"), ::testing::AllOf(HasSubstr("COPY"), HasSubstr("copied")));

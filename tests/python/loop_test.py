@@ -102,6 +102,24 @@ class Loops(Case):
             self.assertEqual((state["mine"], handler.already_finished), (350, 7))
             self.assertEqual((handler.restored_from.files_directory / "note").read_text(), "350")
 
+    def test_after_commit_is_called_on_rank_0_and_its_error_is_a_warning(self):
+        copied = []
+
+        def copy(path):
+            copied.append(os.path.basename(path))
+            self.assertTrue(os.path.exists(path))
+            raise OSError("no network")
+
+        with self.handler({"x": 1.0}, after_commit=copy) as handler:
+            for _ in handler.steps(3):
+                handler.request_checkpoint()
+        expected = sorted(os.listdir(self.directory)) if RANK == 0 else []
+        self.assertEqual(copied, [name for name in expected if name.endswith(".h5")])
+        self.assertEqual(len(copied) > 1, RANK == 0)
+        with reprieve.Manager(COMM, self.directory, {"x": 1.0}, settings=QUIET, after_commit=copy) as manager:
+            manager.save(9)
+        self.assertEqual(copied[-1:], ["ckpt-9.h5"] if RANK == 0 else [])
+
     def test_scopes(self):
         with self.handler({"x": 1.0}) as handler:
             with handler.scope(save_at_end=True):

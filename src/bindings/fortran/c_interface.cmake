@@ -13,7 +13,7 @@ set(calls
   allow_missing allow_shared allow_dropped add_former_name set_memory_space
   add_constant add_constant_integer add_constant_real add_constant_file
   add_replicated_custom add_per_rank_custom add_replicated_walk add_per_rank_walk when_values_restored on_migration
-  config_set_save_fn config_set_step_fn config_set_watcher_fn
+  config_set_save_fn config_set_step_fn config_set_watcher_fn config_set_after_commit_fn
   config_load_file config_load_json config_set config_apply_environment config_set_exit
   handler_finish step_begin step_end save_if_preempted scope_end fail begin_phase request_checkpoint
   restored_from already_finished last_save manager_restore_latest manager_latest

@@ -11,10 +11,10 @@ module reprieve_callbacks
   public :: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_parts, reprieve_stored_state, reprieve_in_order
   public :: reprieve_redistribute, reprieve_find, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, reprieve_walk
   public :: reprieve_prepare, reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, reprieve_abort
-  public :: reprieve_body
+  public :: reprieve_body, reprieve_after_commit
   public :: callbacks, callback_list, new_callbacks, free_callbacks, hold, release
   public :: call_find, call_describe, call_memory, call_save, call_load, call_walk, call_prepare, call_migrate, call_save_files
-  public :: call_step, call_watch, call_redistribute
+  public :: call_step, call_watch, call_redistribute, call_after_commit
 
   !> What a per-rank variable was on each of the ranks that saved it.
   type :: reprieve_pieces
@@ -134,6 +134,11 @@ module reprieve_callbacks
       logical, intent(in) :: is_chief
       integer, intent(inout) :: ierr
     end subroutine
+    !> Copies a committed checkpoint elsewhere, for one; on rank 0 alone. ierr: 0 on entry; anything else is a warning.
+    subroutine reprieve_after_commit(checkpoint, ierr)
+      character(*), intent(in) :: checkpoint
+      integer, intent(inout) :: ierr
+    end subroutine
     !> The program's own count of steps: the same on all ranks, never falling.
     integer(int64) function reprieve_step()
       import :: int64
@@ -178,6 +183,7 @@ module reprieve_callbacks
     procedure(reprieve_prepare), pointer, nopass :: prepare => null()
     procedure(reprieve_migrate), pointer, nopass :: migrate => null()
     procedure(reprieve_save_files), pointer, nopass :: save_files => null()
+    procedure(reprieve_after_commit), pointer, nopass :: after_commit => null()
     procedure(reprieve_step), pointer, nopass :: step => null()
     procedure(reprieve_watch), pointer, nopass :: watch => null()
     procedure(reprieve_leave), pointer, nopass :: leave => null()
@@ -524,6 +530,16 @@ contains
     ierr = 0
     call calls%save_files(text_of(directory), number, is_chief /= 0, ierr)
     call_save_files = told(ierr, reprieve_ok)
+  end function
+
+  integer(c_int) function call_after_commit(checkpoint, user) bind(c, name='')
+    type(c_ptr), value :: checkpoint, user
+    type(callbacks), pointer :: calls
+    integer :: ierr
+    call c_f_pointer(user, calls)
+    ierr = 0
+    call calls%after_commit(text_of(checkpoint), ierr)
+    call_after_commit = told(ierr, reprieve_ok)
   end function
 
   integer(c_int64_t) function call_step(user) bind(c, name='')

@@ -32,6 +32,8 @@ module reprieve_settings
     !> set_watcher_fn(watch): asked every `termination.poll_interval_s` whether the job is about to end.
     procedure :: set_watcher_fn => config_set_watcher_fn
     procedure :: set_abort_fn => config_set_abort_fn
+    !> set_after_commit_fn(after_commit): called on rank 0 after each commit; it must not call MPI.
+    procedure :: set_after_commit_fn => config_set_after_commit_fn
     procedure :: json => config_json
     procedure :: destroy => config_destroy
   end type

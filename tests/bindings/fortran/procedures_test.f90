@@ -13,7 +13,7 @@ module procedures_test
 
   integer, parameter :: columns = 12
   integer(int64), target :: steps
-  integer :: exits, aborts, abort_ranks
+  integer :: exits, aborts, abort_ranks, copies
   logical, volatile :: lost
   real(c_long_double), target :: old_field(4, columns)
   real(real64), target :: unknown(2)
@@ -165,6 +165,17 @@ contains
     call state%destroy()
   end subroutine
 
+  !> Fails each time: that is a warning.
+  subroutine copy_elsewhere(checkpoint, ierr)
+    character(*), intent(in) :: checkpoint
+    integer, intent(inout) :: ierr
+    logical :: is_there
+    inquire (file=checkpoint, exist=is_there)
+    call check(rank == 0 .and. is_there .and. index(checkpoint, '.h5') > 0 .and. ierr == 0, 'a committed file')
+    copies = copies + 1
+    call reprieve_callback_error('no network', ierr)
+  end subroutine
+
   subroutine background_saves()
     type(reprieve_checkpoint) :: state
     type(reprieve_config) :: config
@@ -173,7 +184,9 @@ contains
     type(reprieve_checkpoint_info), allocatable :: list(:)
     integer(int64) :: number
     integer :: ierr
+    copies = 0
     call make_config(config)
+    call config%set_after_commit_fn(copy_elsewhere)
     call state%add_replicated('steps', reprieve_view(steps))
     call manager%open(MPI_COMM_WORLD, state, directory, config)
     call manager%finish_background_save()  ! nothing
@@ -203,6 +216,7 @@ contains
     call check(manager%latest(info) .and. info%number == 5 .and. info%run_calls == -1, 'the last save is the newest')
     call manager%save_next()
     call check(manager%latest(info) .and. info%number == 2_int64**40 + 2, 'the next number, not asked for')
+    call check(copies == merge(6, 0, rank == 0), 'each commit was told to rank 0')
     call manager%local_copy(ierr=ierr)
     call check(ierr == reprieve_error_usage, 'node-local copies need a directory')
     call manager%close()

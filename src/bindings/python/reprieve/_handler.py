@@ -132,6 +132,8 @@ class Handler(_open.Opened):
         watcher: a function that is asked now and then, on another thread, whether the job is about to end: returns False,
             True, a text about it, or a text and the seconds that are left. It must not use MPI.
         abort: a function (comm, exit code) that ends the job, for a rank that fails and is not heard.
+        after_commit: a function (path of the checkpoint) that rank 0 calls after each commit, to copy it elsewhere for one. The
+            program stands still meanwhile. It must not use MPI. What it raises is a warning in the log.
         when_values_restored: a function that is called in the middle of a restore, when all values but distributed ones
             are there.
         constants: what the run is about, by name: texts, numbers, paths (pathlib) of files. A checkpoint with other ones
@@ -155,6 +157,7 @@ class Handler(_open.Opened):
         save_files: Callable[[str, int, bool], None] | None = None,
         watcher: Callable[[], Any] | None = None,
         abort: Callable[[Any, int], None] | None = None,
+        after_commit: Callable[[str], None] | None = None,
         when_values_restored: Callable[[], None] | None = None,
         constants: Mapping[str, Any] | None = None,
         dropped: Sequence[str] = (),
@@ -166,7 +169,7 @@ class Handler(_open.Opened):
         def configure(config: Any) -> None:
             config.set_settings(settings)
             config.set_exit("later" if return_when_saved else exit)
-            config.set_functions(step, save_files, watcher, abort)
+            config.set_functions(step, save_files, watcher, abort, after_commit)
 
         self._open(comm, directory, state, configure, when_values_restored, constants, dropped, on_migration)
         try:

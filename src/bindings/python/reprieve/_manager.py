@@ -46,6 +46,7 @@ class Manager(_open.Opened):
         state: State | dict[str, Any],
         *,
         settings: Any = None,
+        after_commit: Callable[[str], None] | None = None,
         when_values_restored: Callable[[], None] | None = None,
         constants: Mapping[str, Any] | None = None,
         dropped: Sequence[str] = (),
@@ -53,6 +54,7 @@ class Manager(_open.Opened):
     ) -> None:
         def configure(config: Any) -> None:
             config.set_settings(settings)
+            config.set_functions(after_commit=after_commit)
 
         self._open(comm, directory, state, configure, when_values_restored, constants, dropped, on_migration)
         self._comm = comm

@@ -79,8 +79,9 @@ class Config:
         save_files: Callable[[str, int, bool], None] | None = None,
         watcher: Callable[[], Any] | None = None,
         abort: Callable[[Any, int], None] | None = None,
+        after_commit: Callable[[str], None] | None = None,
     ) -> None:
-        """Functions of the program, which the handler calls."""
+        """Functions of the program, which the handler or the manager calls."""
         if step is not None:
             count, what = step, "the program's own count of steps"
             self._set("step_fn", "step_fn", lambda _user: checked_range(int(count()), what, 0, NO_LIMIT - 1), 0)
@@ -97,6 +98,13 @@ class Config:
         if abort is not None:
             end = abort
             self._set("abort_fn", "abort_fn", lambda _comm, code, _user: end(self._comm, code))
+        if after_commit is not None:
+            copy = after_commit
+
+            def committed(path: bytes, _user: Any) -> None:
+                copy(os.fsdecode(path))
+
+            self._set("after_commit_fn", "after_commit_fn", committed)
 
     def _set(self, name: str, kind: str, run: Callable[..., Any], at_error: int = 1) -> None:
         call("config_set_" + name, self.handle, self._registry.callback(kind, run, at_error), None)

@@ -191,7 +191,8 @@ class Registry:
                 result = function_of_program(*arguments)
                 return 0 if result is None else result
             except BaseException as error:
-                self.raised = error
+                if kind != "after_commit_fn" or not isinstance(error, Exception):  # that is a warning in the log
+                    self.raised = error
                 text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
                 function("callback_error")(text.encode(errors="replace"))
                 return at_error
