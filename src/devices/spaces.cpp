@@ -138,20 +138,24 @@ MemorySpace* Spaces::find(const std::byte* first, std::size_t bytes, MemorySpace
 }
 
 bool Spaces::is_mapped(const std::byte* first, std::size_t bytes) const noexcept {
-  constexpr std::uintptr_t window_bytes = std::uintptr_t{64} << 10U;
-  const auto address = reinterpret_cast<std::uintptr_t>(first);
-  const std::uintptr_t within = address % window_bytes;
-  const std::uintptr_t window = address - within;
-  if (bytes <= window_bytes - within) {
-    if (window == mapped_) {
-      return true;
-    }
-    if (core::is_mapped(first - within, window_bytes)) {
-      mapped_ = window;
-      return true;
-    }
+  constexpr std::uintptr_t page_bytes = 4096;  // of larger pages, a part
+  const auto page_of = [](const std::byte* place) { return reinterpret_cast<std::uintptr_t>(place) / page_bytes; };
+  if (bytes == 0) {
+    return true;
   }
-  return core::is_mapped(first, bytes);
+  if (page_of(first) == mapped_page_) {
+    const std::size_t known = (mapped_page_ + 1) * page_bytes - reinterpret_cast<std::uintptr_t>(first);
+    if (bytes <= known) {
+      return true;
+    }
+    first += known;
+    bytes -= known;
+  }
+  if (!core::is_mapped(first, bytes)) {
+    return false;
+  }
+  mapped_page_ = page_of(first + bytes - 1);
+  return true;
 }
 
 namespace {

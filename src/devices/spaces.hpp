@@ -27,13 +27,13 @@ class Spaces {
   /// @throws UsageError if it is not of the named space, or lies there in part only; StorageError if the device fails
   [[nodiscard]] MemorySpace* find(const std::byte* first, std::size_t bytes, MemorySpace* named = nullptr) const;
 
-  /// `core::is_mapped`, with one question for all small variables that lie close together. It remembers the answer: use
-  /// an object for one pass over the variables.
+  /// `core::is_mapped`, once for all small variables in a page. It remembers the answer: use an object for one pass
+  /// over the variables.
   [[nodiscard]] bool is_mapped(const std::byte* first, std::size_t bytes) const noexcept;
 
  private:
   std::vector<std::shared_ptr<MemorySpace>> spaces_;
-  mutable std::uintptr_t mapped_ = 0;  ///< the begin of a window that is mapped
+  mutable std::uintptr_t mapped_page_ = 0;  ///< the number of one that can be read
 };
 
 // The memory spaces that the library knows by itself.

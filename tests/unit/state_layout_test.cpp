@@ -519,21 +519,23 @@ TEST(MappedMemory, IsToldFromWhatIsNone) {
   EXPECT_FALSE(core::is_mapped(pages.data() + 1, 1));
 }
 
-TEST(MappedMemory, IsAskedForOnceInAPassWhereVariablesLieClose) {
-  constexpr std::size_t many = 64 << 10U;  // several windows
-  const Pages pages(many);
+TEST(MappedMemory, IsAskedForOnceInAPassWhereVariablesLieInOnePage) {
+  constexpr std::size_t page = 4096;
+  const Pages pages(3 * page / sizeof(double));
   const auto* const first = reinterpret_cast<const std::byte*>(pages.data());
+  ASSERT_EQ(mprotect(pages.data() + page / sizeof(double), page, PROT_NONE), 0);
   const devices::Spaces pass;
+  EXPECT_FALSE(pass.is_mapped(first + 8, page)) << "ends in the page that nobody reads";
   EXPECT_TRUE(pass.is_mapped(first + 8, 64));
-  EXPECT_TRUE(pass.is_mapped(first + 8, many * sizeof(double) - 8)) << "more than a window";
-  EXPECT_FALSE(pass.is_mapped(first + 8, many * sizeof(double))) << "ends outside";
+  EXPECT_TRUE(pass.is_mapped(first + 80, page - 80));
+  EXPECT_FALSE(pass.is_mapped(first + 80, page)) << "begins in a page that is known";
+  EXPECT_FALSE(pass.is_mapped(first + page, 8)) << "between two pages that are mapped";
+  EXPECT_TRUE(pass.is_mapped(first + 2 * page, page));
+  EXPECT_FALSE(pass.is_mapped(first + 2 * page, page + 8)) << "ends outside";
   EXPECT_TRUE(pass.is_mapped(nullptr, 0));
   EXPECT_FALSE(pass.is_mapped(nullptr, 1));
   pages.free();
   EXPECT_FALSE(devices::Spaces().is_mapped(first + 8, 64));
-  const Pages page(512);
-  EXPECT_TRUE(devices::Spaces().is_mapped(reinterpret_cast<const std::byte*>(page.data()) + 8, 64))
-      << "the rest of its window is not mapped";
 }
 
 }  // namespace
