@@ -124,7 +124,7 @@ inline void add(Checkpoint& state, std::string name, Vec vector) {
 namespace detail {
 
 /// The boxes of this rank's nonzero values, which lie one after the other in the file: by rows, and in a row by global
-/// columns. PETSc is told that they change: a preconditioner is made anew, and a device gets them.
+/// columns. PETSc is told that they change: a preconditioner is computed again, and a device gets them.
 /// @return how many values there are; a checksum of their rows and columns
 inline std::array<std::uint64_t, 2> find_nonzeros(Mat matrix, bool is_parallel, std::uint64_t begin,
                                                   std::vector<MemoryBox>& boxes) {
@@ -169,8 +169,8 @@ inline std::array<std::uint64_t, 2> find_nonzeros(Mat matrix, bool is_parallel, 
 
 /// Registers a MATAIJ by its nonzero values, row by row, which are restored on any number of ranks. The program
 /// assembles it before, with the same nonzero elements in every launch: a checkpoint of others is a MismatchError. The
-/// matrix must outlive @p state. Each save counts as a change of its values, so that the next solve makes the
-/// preconditioner anew. Collective: yes, on the ranks of the matrix.
+/// matrix must outlive @p state. Each save counts as a change of its values, so that the next solve
+/// computes the preconditioner again. Collective: yes, on the ranks of the matrix.
 /// @throws UsageError for a matrix of another type or that is not assembled; when the state is saved or restored, if
 /// the nonzero elements are no longer those of the registration
 inline void add(Checkpoint& state, std::string name, Mat matrix) {

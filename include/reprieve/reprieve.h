@@ -392,8 +392,8 @@ REPRIEVE_EXPORT int reprieve_config_set_watcher_fn(reprieve_config* config, repr
 typedef void (*reprieve_abort_fn)(MPI_Comm comm, int exit_code, void* user);
 REPRIEVE_EXPORT int reprieve_config_set_abort_fn(reprieve_config* config, reprieve_abort_fn abort_job, void* user);
 
-/** Called on rank 0 after each commit, with the path of the checkpoint, to copy it elsewhere for one; see
- * reprieve::ManagerOptions::after_commit. It must not call MPI or this library. A result other than 0 is a warning. */
+/** Called on rank 0 after each commit, with the path of the checkpoint, for example to copy it. It must not call MPI or
+ * this library. A result other than 0 is a warning. See reprieve::ManagerOptions::after_commit. */
 typedef int (*reprieve_after_commit_fn)(const char* checkpoint, void* user);
 REPRIEVE_EXPORT int reprieve_config_set_after_commit_fn(reprieve_config* config, reprieve_after_commit_fn after_commit,
                                                         void* user);

@@ -33,7 +33,7 @@ class Spaces {
 
  private:
   std::vector<std::shared_ptr<MemorySpace>> spaces_;
-  mutable std::uintptr_t mapped_page_ = 0;  ///< the number of one that can be read
+  mutable std::uintptr_t mapped_page_ = UINTPTR_MAX;  ///< the number of one that can be read; at first of none
 };
 
 // The memory spaces that the library knows by itself.

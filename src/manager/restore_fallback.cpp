@@ -212,8 +212,10 @@ RestoreFallback::Pass RestoreFallback::choose(const storage::Restorer& restorer,
     return Pass::unverified;
   }
   // A rank without a part may have registered less than the others.
-  const bool is_plain = manager_.comm.max(restorer.is_plain() ? 0 : 1, "comparing the checkpoints") == 0;
-  return is_plain || is_oldest ? Pass::single : Pass::proven;
+  const auto all_are_plain = [&] {
+    return manager_.comm.max(restorer.is_plain() ? 0 : 1, "comparing the checkpoints") == 0;
+  };
+  return is_oldest || all_are_plain() ? Pass::single : Pass::proven;
 }
 
 CheckpointInfo RestoreFallback::read(storage::Restorer& restorer, const fs::path& file,

@@ -101,6 +101,17 @@ class HalfRestored : public ManagerTest {
     return read_text(directory / "events.jsonl");
   }
 
+  /// Checkpoint 1 has a variable that the program no longer has; 2 is corrupt.
+  void save_after_another_state(bool is_newer) const {
+    Program older(false);
+    double surplus = 0;
+    older.checkpoint.add_replicated("surplus", surplus);
+    save(older, 1);
+    Program newer(is_newer);
+    save(newer, 2);
+    corruption_field(2);
+  }
+
   void SetUp() override { core::log::set_level("off"); }
   void TearDown() override { core::log::set_level("info"); }  // other tests look at what is logged
 };
@@ -120,13 +131,7 @@ TEST_F(HalfRestored, AVariableThatTheOlderOneLacksKeepsItsInitialValue) {
 }
 
 TEST_F(HalfRestored, AMismatchOfTheOlderOneTouchesNothing) {
-  Program older(false);
-  double surplus = 0;
-  older.checkpoint.add_replicated("surplus", surplus);
-  save(older, 1);
-  Program newer(true);
-  save(newer, 2);
-  corruption_field(2);
+  save_after_another_state(true);
   Program restarted(true);
   CheckpointManager manager = manage(restarted);
   const SeenError error = same_error_on_all_ranks([&] { manager.restore_or_initialize(); });
@@ -160,13 +165,7 @@ TEST_F(HalfRestored, OnePassIsEnoughWhereNothingOptionalIsRegistered) {
 
 /// The one pass has found the corrupt block when variables were overwritten already.
 TEST_F(HalfRestored, AnOlderOneOfAnotherStateIsFinalAfterOnePass) {
-  Program older(false);
-  double surplus = 0;
-  older.checkpoint.add_replicated("surplus", surplus);
-  save(older, 1);
-  Program newer(false);
-  save(newer, 2);
-  corruption_field(2);
+  save_after_another_state(false);
   Program restarted(false);
   CheckpointManager manager = manage(restarted);
   EXPECT_THAT(same_error_on_all_ranks([&] { manager.restore_or_initialize(); }),

@@ -525,6 +525,8 @@ TEST(MappedMemory, IsAskedForOnceInAPassWhereVariablesLieInOnePage) {
   const auto* const first = reinterpret_cast<const std::byte*>(pages.data());
   ASSERT_EQ(mprotect(pages.data() + page / sizeof(double), page, PROT_NONE), 0);
   const devices::Spaces pass;
+  EXPECT_FALSE(pass.is_mapped(nullptr, 1));
+  EXPECT_FALSE(pass.is_mapped(reinterpret_cast<const std::byte*>(16), 8)) << "a member of a struct at null";  // NOLINT
   EXPECT_FALSE(pass.is_mapped(first + 8, page)) << "ends in the page that nobody reads";
   EXPECT_TRUE(pass.is_mapped(first + 8, 64));
   EXPECT_TRUE(pass.is_mapped(first + 80, page - 80));

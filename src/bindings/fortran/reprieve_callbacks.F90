@@ -134,7 +134,7 @@ module reprieve_callbacks
       logical, intent(in) :: is_chief
       integer, intent(inout) :: ierr
     end subroutine
-    !> Copies a committed checkpoint elsewhere, for one; on rank 0 alone. ierr: 0 on entry; anything else is a warning.
+    !> Copies a committed checkpoint elsewhere, for example; on rank 0 alone. ierr: 0 on entry; anything else is a warning.
     subroutine reprieve_after_commit(checkpoint, ierr)
       character(*), intent(in) :: checkpoint
       integer, intent(inout) :: ierr

@@ -216,7 +216,7 @@ contains
     call check(manager%latest(info) .and. info%number == 5 .and. info%run_calls == -1, 'the last save is the newest')
     call manager%save_next()
     call check(manager%latest(info) .and. info%number == 2_int64**40 + 2, 'the next number, not asked for')
-    call check(copies == merge(6, 0, rank == 0), 'each commit was told to rank 0')
+    call check(copies == merge(6, 0, rank == 0), 'each commit was reported to rank 0')
     call manager%local_copy(ierr=ierr)
     call check(ierr == reprieve_error_usage, 'node-local copies need a directory')
     call manager%close()

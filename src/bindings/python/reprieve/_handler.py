@@ -132,7 +132,7 @@ class Handler(_open.Opened):
         watcher: a function that is asked now and then, on another thread, whether the job is about to end: returns False,
             True, a text about it, or a text and the seconds that are left. It must not use MPI.
         abort: a function (comm, exit code) that ends the job, for a rank that fails and is not heard.
-        after_commit: a function (path of the checkpoint) that rank 0 calls after each commit, to copy it elsewhere for one. The
+        after_commit: a function (path of the checkpoint) that rank 0 calls after each commit, for example to copy it. The
             program stands still meanwhile. It must not use MPI. What it raises is a warning in the log.
         when_values_restored: a function that is called in the middle of a restore, when all values but distributed ones
             are there.

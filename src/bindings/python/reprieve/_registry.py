@@ -232,7 +232,7 @@ class Registry:
             entry.refresh()
 
     def restored(self) -> None:
-        """After a restore. All take part in all of it, since the other ranks may wait in a `scatter`; an error comes then."""
+        """After a restore. Runs for all entries, since other ranks may wait in a `scatter`; then raises the first error."""
         errors = []
         for each in (*self.entries, *self._nodes):
             try:
