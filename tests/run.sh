@@ -60,9 +60,10 @@ if command -v ccache >/dev/null; then
   export CCACHE_BASEDIR=${CCACHE_BASEDIR-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR-1}
 fi
 if [ "$preset" = asan ]; then
-  # The fast unwinder loses its way in MPI, and then no suppression matches. Where MPI's plugins have variables of a thread,
-  # the interceptor takes what it finds there for a size: the search for leaks crashed.
-  export ASAN_OPTIONS=${ASAN_OPTIONS-fast_unwind_on_malloc=0:intercept_tls_get_addr=0}
+  # The fast unwinder loses its way in MPI, and then no suppression matches; 12 frames are too few to reach MPI's libraries.
+  # Where MPI's plugins have variables of a thread, the interceptor takes what it finds there for a size: the search for
+  # leaks crashed.
+  export ASAN_OPTIONS=${ASAN_OPTIONS-fast_unwind_on_malloc=0:malloc_context_size=20:intercept_tls_get_addr=0}
   export LSAN_OPTIONS=${LSAN_OPTIONS-suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0}
   export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
   export MPI_TEST_TIMEOUT_S=${MPI_TEST_TIMEOUT_S-300}
