@@ -38,6 +38,17 @@ inline void check(PetscErrorCode code, const char* call) {
   }
 }
 
+/// Where values lie on the host, by two functions of PETSc that lend them to be written.
+template <class Object>
+PetscScalar* values_of(Object object, PetscErrorCode (*lend)(Object, PetscScalar**),
+                       PetscErrorCode (*take_back)(Object, PetscScalar**)) {
+  PetscScalar* values = nullptr;
+  check(lend(object, &values), "...GetArray");
+  PetscScalar* const memory = values;
+  check(take_back(object, &values), "...RestoreArray");
+  return memory;
+}
+
 /// Where the elements lie on the host. A caller that may write makes PETSc forget norms, and copies on a device.
 inline std::byte* memory_of(Vec vector) {
   PetscInt locked = 0;
@@ -49,11 +60,7 @@ inline std::byte* memory_of(Vec vector) {
     check(VecRestoreArrayRead(vector, &values), "VecRestoreArrayRead");
     return reinterpret_cast<std::byte*>(const_cast<PetscScalar*>(memory));
   }
-  PetscScalar* writable = nullptr;
-  check(VecGetArray(vector, &writable), "VecGetArray");
-  auto* const memory = reinterpret_cast<std::byte*>(writable);
-  check(VecRestoreArray(vector, &writable), "VecRestoreArray");
-  return memory;
+  return reinterpret_cast<std::byte*>(values_of(vector, VecGetArray, VecRestoreArray));
 }
 
 /// The grid of a vector, if it is one of a DMDA. @throws UsageError if it is of another DM, whose numbering depends on
@@ -136,9 +143,7 @@ inline std::array<std::uint64_t, 2> find_nonzeros(Mat matrix, bool is_parallel, 
     check(MatMPIAIJGetSeqAIJ(matrix, &parts[0], &parts[1], nullptr), "MatMPIAIJGetSeqAIJ");
   }
   for (std::size_t p = 0; p < (is_parallel ? 2 : 1); ++p) {
-    check(MatSeqAIJGetArray(parts[p], &next[p]), "MatSeqAIJGetArray");
-    PetscScalar* given_back = next[p];
-    check(MatSeqAIJRestoreArray(parts[p], &given_back), "MatSeqAIJRestoreArray");
+    next[p] = values_of(parts[p], MatSeqAIJGetArray, MatSeqAIJRestoreArray);
   }
   check(PetscObjectStateIncrease(reinterpret_cast<PetscObject>(matrix)), "PetscObjectStateIncrease");
   check(MatGetOwnershipRange(matrix, &rows[0], &rows[1]), "MatGetOwnershipRange");
@@ -165,26 +170,9 @@ inline std::array<std::uint64_t, 2> find_nonzeros(Mat matrix, bool is_parallel, 
   return sums;
 }
 
-}  // namespace detail
-
-/// Registers a MATAIJ by its nonzero values, row by row, which are restored on any number of ranks. The program
-/// assembles it before, with the same nonzero elements in every launch: a checkpoint of others is a MismatchError. The
-/// matrix must outlive @p state. Each save counts as a change of its values, so that the next solve
-/// computes the preconditioner again. Collective: yes, on the ranks of the matrix.
-/// @throws UsageError for a matrix of another type or that is not assembled; when the state is saved or restored, if
-/// the nonzero elements are no longer those of the registration
-inline void add(Checkpoint& state, std::string name, Mat matrix) {
-  MatType type = nullptr;
-  PetscBool is_assembled = PETSC_FALSE;
-  detail::check(MatGetType(matrix, &type), "MatGetType");
-  detail::check(MatAssembled(matrix, &is_assembled), "MatAssembled");
-  const std::string_view kind = is_assembled == PETSC_TRUE ? type : "";
-  const bool is_parallel = kind.starts_with(MATMPIAIJ);
-  if (!is_parallel && !kind.starts_with(MATSEQAIJ)) {
-    throw UsageError("the matrix is no MATAIJ, or it is not assembled");
-  }
+inline void add_nonzeros(Checkpoint& state, std::string name, Mat matrix, bool is_parallel) {
   std::vector<MemoryBox> unused;
-  const auto mine = detail::find_nonzeros(matrix, is_parallel, 0, unused);
+  const auto mine = find_nonzeros(matrix, is_parallel, 0, unused);
   auto all = mine;
   std::uint64_t end = 0;
   MPI_Comm comm = PetscObjectComm(reinterpret_cast<PetscObject>(matrix));
@@ -195,12 +183,51 @@ inline void add(Checkpoint& state, std::string name, Mat matrix) {
   state.add_constant("nonzeros of " + name, all[1]);
   state.add_distributed(std::move(name), [=] {
     DistributedArray array{element_type_of<PetscScalar>(), {all[0]}, {}};
-    if (detail::find_nonzeros(matrix, is_parallel, end - mine[0], array.boxes) != mine) {
+    if (find_nonzeros(matrix, is_parallel, end - mine[0], array.boxes) != mine) {
       throw UsageError(
           "the matrix has other nonzero elements than when it was registered: assemble all of them before");
     }
     return array;
   });
+}
+
+inline void add_dense(Checkpoint& state, std::string name, Mat matrix) {
+  std::array<PetscInt, 2> all{};
+  std::array<PetscInt, 2> rows{};
+  check(MatGetSize(matrix, &all[0], &all[1]), "MatGetSize");
+  check(MatGetOwnershipRange(matrix, &rows[0], &rows[1]), "MatGetOwnershipRange");
+  const IndexList mine{rows[1] - rows[0], all[1]};
+  const auto find = [=] {
+    PetscInt next_column = 0;
+    check(MatDenseGetLDA(matrix, &next_column), "MatDenseGetLDA");
+    constexpr auto size = static_cast<std::ptrdiff_t>(sizeof(PetscScalar));
+    return StridedView<PetscScalar>{
+        values_of(matrix, MatDenseGetArray, MatDenseRestoreArray), mine, {size, size * next_column}};
+  };
+  state.add_distributed(std::move(name), find, {all[0], all[1]}, {rows[0], 0});
+}
+
+}  // namespace detail
+
+/// Registers a matrix, which is restored on any number of ranks: a MATDENSE as an array of rows and columns; a MATAIJ
+/// as its nonzero values, row by row. The program assembles it before. A MATAIJ has the same nonzero elements in every
+/// launch: a checkpoint of others is a MismatchError. The matrix must outlive @p state. Each save counts as a change of
+/// its values, so that the next solve computes the preconditioner again. Collective: yes, on the ranks of the matrix.
+/// @throws UsageError for a matrix of another type or that is not assembled; when the state is saved or restored, if
+/// the nonzero elements are no longer those of the registration
+inline void add(Checkpoint& state, std::string name, Mat matrix) {
+  MatType type = nullptr;
+  PetscBool is_assembled = PETSC_FALSE;
+  detail::check(MatGetType(matrix, &type), "MatGetType");
+  detail::check(MatAssembled(matrix, &is_assembled), "MatAssembled");
+  const std::string_view kind = is_assembled == PETSC_TRUE ? type : "";
+  if (kind.starts_with(MATSEQAIJ) || kind.starts_with(MATMPIAIJ)) {
+    detail::add_nonzeros(state, std::move(name), matrix, kind.starts_with(MATMPIAIJ));
+  } else if (kind.starts_with(MATSEQDENSE) || kind.starts_with(MATMPIDENSE)) {
+    detail::add_dense(state, std::move(name), matrix);
+  } else {
+    throw UsageError("the matrix is no MATDENSE and no MATAIJ, or it is not assembled");
+  }
 }
 
 namespace detail {

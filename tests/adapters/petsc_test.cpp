@@ -84,11 +84,11 @@ class Matrix {
   Mat mat_ = nullptr;
 };
 
-class PetscMatrix : public testing::Test {
+class PetscMatrix : public testing::TestWithParam<MatType> {
  protected:
-  void save_on_two_ranks() {
+  void save_on_two_ranks(MatType type) {
     on_first_ranks(2, [&](MPI_Comm comm) {
-      const Matrix matrix(comm, MATAIJ);
+      const Matrix matrix(comm, type);
       matrix.assemble(1);
       CheckpointManager manager = opened(comm, matrix);
       matrix.assemble(3);  // after it was registered
@@ -104,13 +104,14 @@ class PetscMatrix : public testing::Test {
   const SharedTemporaryDirectory directory_;
   Checkpoint state_;
 };
+INSTANTIATE_TEST_SUITE_P(Of, PetscMatrix, testing::Values(MATDENSE, MATAIJ));
 
-TEST_F(PetscMatrix, IsRestoredOnAnyNumberOfRanks) {
+TEST_P(PetscMatrix, IsRestoredOnAnyNumberOfRanks) {
   REPRIEVE_NEEDS_RANKS(3);
-  save_on_two_ranks();
+  save_on_two_ranks(GetParam());
   for (const int ranks : {1, 2, 3}) {
     on_first_ranks(ranks, [&](MPI_Comm comm) {
-      const Matrix matrix(comm, MATAIJ);
+      const Matrix matrix(comm, GetParam());
       matrix.assemble(1);
       const PetscObjectState before = matrix.state();
       EXPECT_TRUE(opened(comm, matrix).restore_or_initialize().has_value());
@@ -123,7 +124,7 @@ TEST_F(PetscMatrix, IsRestoredOnAnyNumberOfRanks) {
 /// As many of them, in the same rows.
 TEST_F(PetscMatrix, OtherNonzeroElementsAreAnError) {
   REPRIEVE_NEEDS_RANKS(3);
-  save_on_two_ranks();
+  save_on_two_ranks(MATAIJ);
   on_first_ranks(3, [&](MPI_Comm comm) {
     const Matrix other(comm, MATAIJ);
     other.assemble(1, 3);
@@ -140,14 +141,16 @@ TEST_F(PetscMatrix, OtherNonzeroElementsAreAnError) {
   });
 }
 
-TEST_F(PetscMatrix, OfAnotherTypeOrNotAssembledIsRefused) {
+TEST_F(PetscMatrix, OthersAreRefused) {
   REPRIEVE_NEEDS_RANKS(3);
   on_first_ranks(3, [&](MPI_Comm comm) {
     const Matrix blocks(comm, MATBAIJ);
     blocks.assemble(1);
-    EXPECT_THAT(error_of([&] { petsc::add(state_, "blocks", blocks); }), is_error(ErrorCode::usage, "is no MATAIJ"));
+    EXPECT_THAT(error_of([&] { petsc::add(state_, "blocks", blocks); }),
+                is_error(ErrorCode::usage, "is no MATDENSE and no MATAIJ"));
     const Matrix empty(comm, MATAIJ);
-    EXPECT_THAT(error_of([&] { petsc::add(state_, "empty", empty); }), is_error(ErrorCode::usage, "is no MATAIJ"));
+    EXPECT_THAT(error_of([&] { petsc::add(state_, "empty", empty); }),
+                is_error(ErrorCode::usage, "is no MATDENSE and no MATAIJ"));
   });
 }
 
