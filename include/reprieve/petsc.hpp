@@ -38,29 +38,26 @@ inline void check(PetscErrorCode code, const char* call) {
   }
 }
 
-/// Where values lie on the host, by two functions of PETSc that lend them to be written.
-template <class Object>
-PetscScalar* values_of(Object object, PetscErrorCode (*lend)(Object, PetscScalar**),
-                       PetscErrorCode (*take_back)(Object, PetscScalar**)) {
-  PetscScalar* values = nullptr;
-  check(lend(object, &values), "...GetArray");
-  PetscScalar* const memory = values;
-  check(take_back(object, &values), "...RestoreArray");
+/// Where values lie on the host, by the two functions of PETSc that lend them. @param call  the name of the first
+template <class Object, class Scalar>
+Scalar* values_of(Object object, PetscErrorCode (*lend)(Object, Scalar**),
+                  PetscErrorCode (*take_back)(Object, Scalar**), const char* call) {
+  Scalar* values = nullptr;
+  check(lend(object, &values), call);
+  Scalar* const memory = values;
+  check(take_back(object, &values), call);
   return memory;
 }
 
 /// Where the elements lie on the host. A caller that may write makes PETSc forget norms, and copies on a device.
 inline std::byte* memory_of(Vec vector) {
   PetscInt locked = 0;
-  const PetscScalar* values = nullptr;
   check(VecLockGet(vector, &locked), "VecLockGet");
   if (locked > 0) {  // within a monitor, which only reads
-    check(VecGetArrayRead(vector, &values), "VecGetArrayRead");
-    const auto* const memory = values;
-    check(VecRestoreArrayRead(vector, &values), "VecRestoreArrayRead");
-    return reinterpret_cast<std::byte*>(const_cast<PetscScalar*>(memory));
+    const auto* const values = values_of(vector, VecGetArrayRead, VecRestoreArrayRead, "VecGetArrayRead");
+    return reinterpret_cast<std::byte*>(const_cast<PetscScalar*>(values));
   }
-  return reinterpret_cast<std::byte*>(values_of(vector, VecGetArray, VecRestoreArray));
+  return reinterpret_cast<std::byte*>(values_of(vector, VecGetArray, VecRestoreArray, "VecGetArray"));
 }
 
 /// The grid of a vector, if it is one of a DMDA. @throws UsageError if it is of another DM, whose numbering depends on
@@ -143,7 +140,7 @@ inline std::array<std::uint64_t, 2> find_nonzeros(Mat matrix, bool is_parallel, 
     check(MatMPIAIJGetSeqAIJ(matrix, &parts[0], &parts[1], nullptr), "MatMPIAIJGetSeqAIJ");
   }
   for (std::size_t p = 0; p < (is_parallel ? 2 : 1); ++p) {
-    next[p] = values_of(parts[p], MatSeqAIJGetArray, MatSeqAIJRestoreArray);
+    next[p] = values_of(parts[p], MatSeqAIJGetArray, MatSeqAIJRestoreArray, "MatSeqAIJGetArray");
   }
   check(PetscObjectStateIncrease(reinterpret_cast<PetscObject>(matrix)), "PetscObjectStateIncrease");
   check(MatGetOwnershipRange(matrix, &rows[0], &rows[1]), "MatGetOwnershipRange");
@@ -201,8 +198,9 @@ inline void add_dense(Checkpoint& state, std::string name, Mat matrix) {
     PetscInt next_column = 0;
     check(MatDenseGetLDA(matrix, &next_column), "MatDenseGetLDA");
     constexpr auto size = static_cast<std::ptrdiff_t>(sizeof(PetscScalar));
-    return StridedView<PetscScalar>{
-        values_of(matrix, MatDenseGetArray, MatDenseRestoreArray), mine, {size, size * next_column}};
+    return StridedView<PetscScalar>{values_of(matrix, MatDenseGetArray, MatDenseRestoreArray, "MatDenseGetArray"),
+                                    mine,
+                                    {size, size * next_column}};
   };
   state.add_distributed(std::move(name), find, {all[0], all[1]}, {rows[0], 0});
 }

@@ -4,7 +4,6 @@
 # Root is refused by mpirun without being told twice. Tests run more ranks than there are cores: ranks then have to
 # yield while they wait, and must not be bound to cores. The single-copy mechanism is forbidden in many containers.
 # By the routes of the kernel (netlink) Open MPI 5 can take an address of this machine for one that it does not reach.
-# Open MPI searches for networks at each launch, for 0.2 s, unless it is given the messaging layer that it takes here anyway.
 # Each variable twice where Open MPI 5 has another name for it; no version minds the names of the other.
 set(reprieve_mpi_environment
   OMPI_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT=1
@@ -13,7 +12,6 @@ set(reprieve_mpi_environment
   OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
   OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma
   OMPI_MCA_reachable=weighted
-  OMPI_MCA_pml=ob1
   OMPI_MCA_mpi_yield_when_idle=1)
 # MPICH does not bind, does not mind root, and knows nothing of these variables; ranks that share cores are made to nap.
 set(reprieve_mpirun ${MPIEXEC_EXECUTABLE})

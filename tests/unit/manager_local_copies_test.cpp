@@ -379,7 +379,7 @@ TEST_F(FlushedPartsTest, FindAPlaceThatIsRemovedAgainAndAgain) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));  // much longer than a try takes
     }
   });
-  for (int i = 0; i < 1000 && !HasFailure(); ++i) {
+  for (int i = 0; i < 2000 && !HasFailure(); ++i) {
     EXPECT_NO_THROW(EXPECT_FALSE(flush([] { return false; })));
   }
   done = true;
