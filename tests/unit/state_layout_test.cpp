@@ -124,6 +124,15 @@ TEST_F(ArrayCheck, ChecksStrides) {
   expect_problem("stride of 0 bytes in dimension 0");
 }
 
+/// A rank without rows of a matrix that lies by columns.
+TEST_F(ArrayCheck, AnEmptyBoxMayHaveAnyStrides) {
+  array.boxes[0].extent[0] = 0;
+  array.boxes[0].strides_bytes = {8, 0};
+  EXPECT_EQ(problem(), "");
+  array.boxes[0].strides_bytes = {0};
+  expect_problem("1 strides for 2 dimensions");
+}
+
 TEST(DistributedRegistration, DescribesTheBoxThatWasRegistered) {
   std::vector<float> memory(6);
   Checkpoint checkpoint;
