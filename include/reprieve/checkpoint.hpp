@@ -76,10 +76,14 @@ class REPRIEVE_EXPORT Checkpoint {
     detail::explain_how_to_store<T>();
   }
 
-  /// The same for memory that the caller owns.
-  template <Element T>
-  void add_replicated(std::string name, std::span<T> memory) {
+  /// The same for memory that the caller owns, with a fixed number of elements.
+  template <Element T, std::size_t n>
+  void add_replicated(std::string name, std::span<T, n> memory) {
     add_value<T>(std::move(name), std::make_unique<detail::SpanAccess<T>>(memory));
+  }
+  template <Element T>
+  void add_replicated(std::string name, T* memory, std::size_t count) {
+    add_replicated(std::move(name), std::span(memory, count));
   }
 
   /// The same for memory that is not dense: see `member_view` and `strided_view`.
@@ -188,7 +192,7 @@ class REPRIEVE_EXPORT Checkpoint {
   /// value.
   /// @throws UsageError if the name is not allowed
   template <Storable T>
-  void add_per_rank(std::string name, T& value, Redistribute<T> redistribute = {}) {
+  void add_per_rank(std::string name, T& value, std::type_identity_t<Redistribute<T>> redistribute = {}) {
     RedistributeAny any;
     if (redistribute) {
       any = [&value, call = std::move(redistribute)](const PerRankPieces& pieces, int rank, int size) {
@@ -209,9 +213,13 @@ class REPRIEVE_EXPORT Checkpoint {
   void add_per_rank(std::string name, const StridedView<T>& view) {
     add_value<T>(std::move(name), detail::make_access(view), RedistributeAny());
   }
-  template <Element T>
-  void add_per_rank(std::string name, std::span<T> memory) {
+  template <Element T, std::size_t n>
+  void add_per_rank(std::string name, std::span<T, n> memory) {
     add_value<T>(std::move(name), std::make_unique<detail::SpanAccess<T>>(memory), RedistributeAny());
+  }
+  template <Element T>
+  void add_per_rank(std::string name, T* memory, std::size_t count) {
+    add_per_rank(std::move(name), std::span(memory, count));
   }
 
   /// The same for what a function finds at every save and restore; it returns a reference to a value, or a view.

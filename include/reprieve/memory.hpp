@@ -106,8 +106,8 @@ using Found = std::remove_cvref_t<std::invoke_result_t<F&>>;
 /// The members of the elements of a value, a container or a view, if they have a list of them.
 template <class T>
 Members members_of_elements() {
-  if constexpr (Element<T>) {
-    return members_if_any<T>();
+  if constexpr (Element<T> || ElementArray<T>) {
+    return members_if_any<std::remove_all_extents_t<T>>();
   } else if constexpr (ContiguousValue<T> || kIsView<T>) {
     return members_if_any<typename MemoryElement<T>::Type>();
   } else {

@@ -18,6 +18,7 @@
 #include "reprieve/element_type.hpp"
 #include "reprieve/export.h"
 #include "reprieve/layout.hpp"
+#include "reprieve/record.hpp"
 #include "reprieve/serializer.hpp"
 
 namespace reprieve {
@@ -78,10 +79,14 @@ template <class T>
 concept TextList = std::same_as<T, std::vector<std::string>> &&
     (!Serializable<T> || requires { Serializer<T>::kOfContainers; });
 
+/// Arrays of the language: `double rotation[3][3]`, `char name[80]`.
+template <class T>
+concept ElementArray = std::is_array_v<T> && Element<std::remove_all_extents_t<T>>;
+
 /// Everything that can be a replicated or per-rank variable.
 template <class T>
-concept Storable =
-    Element<T> || ContiguousValue<T> || std::same_as<T, std::vector<bool>> || TextList<T> || Serializable<T>;
+concept Storable = Element<T> || ElementArray<T> || ContiguousValue<T> || std::same_as<T, std::vector<bool>> ||
+    TextList<T> || Serializable<T>;
 
 namespace detail {
 
@@ -185,6 +190,12 @@ template <Storable T>
 std::unique_ptr<ValueAccess> make_access(T& value) {
   if constexpr (Element<T>) {
     return std::make_unique<SpanAccess<T>>(std::span<T>(&value, 1), Extents());
+  } else if constexpr (ElementArray<T>) {
+    using Part = std::remove_all_extents_t<T>;
+    Extents shape;
+    MemberParts<T>::add_extents(shape);
+    return std::make_unique<SpanAccess<Part>>(std::span(reinterpret_cast<Part*>(&value), sizeof(T) / sizeof(Part)),
+                                              shape);
   } else if constexpr (std::same_as<T, std::vector<bool>>) {
     return make_bits_access(value);
   } else if constexpr (TextList<T>) {

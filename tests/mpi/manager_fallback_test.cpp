@@ -307,8 +307,7 @@ class RestoreOrder : public ManagerTest, public testing::WithParamInterface<bool
   struct Program {
     explicit Program(bool with_other) {
       checkpoint.add_replicated("step", step);
-      checkpoint.add_per_rank(
-          "mine", mine, Redistribute<int>([this](const PerRankPieces&, int, int, int&) { calls += "redistribute "; }));
+      checkpoint.add_per_rank("mine", mine, [this](const PerRankPieces&, int, int, int&) { calls += "redistribute "; });
       checkpoint.add_distributed("array", [this] {
         calls += "describe ";
         DistributedArray array{element_type_of<double>(), {2}, {}};

@@ -6,6 +6,7 @@
 #include <array>
 #include <complex>
 #include <cstring>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -64,6 +65,39 @@ TEST(Values, EveryKindComesBack) {
   expect_round_trip(std::vector<int>{1, 2, 3}, {}, {3});
   expect_round_trip(std::vector<int>{}, {7, 8}, {0});
   expect_round_trip(std::array<double, 2>{1, 2}, {}, {2});
+}
+
+TEST(Values, ArraysOfTheLanguageAndPointersWithALengthAreMemoryOfThisSize) {
+  double rotation[2][3] = {{1, 2, 3}, {4, 5, 6}};  // NOLINT: what is tested
+  char name[80] = "run 7";                         // NOLINT
+  std::array<int, 4> numbers{1, 2, 3, 4};
+  Checkpoint state;
+  state.add_replicated("rotation", rotation);
+  state.add_per_rank("name", name);
+  state.add_per_rank("pointer", numbers.data(), 3);
+  state.add_replicated("pointer of all", numbers.data(), 2);
+  state.add_per_rank("fixed", std::span<int, 4>(numbers));
+  const std::map<std::string, Extents> shapes{
+      {"rotation", {2, 3}}, {"name", {80}}, {"pointer", {3}}, {"pointer of all", {2}}, {"fixed", {4}}};
+  for (const auto& [variable, shape] : shapes) {
+    ValueAccess& value = *state.registry().variables.at(variable).value;
+    EXPECT_EQ(value.shape(), shape) << variable;
+    EXPECT_FALSE(value.resizable()) << variable;
+  }
+  EXPECT_EQ(state.registry().variables.at("rotation").value->type(), element_type_of<double>());
+  EXPECT_EQ(state.registry().variables.at("rotation").value->bytes().data(), std::as_bytes(std::span(rotation)).data());
+  EXPECT_EQ(state.registry().variables.at("pointer").value->prepare(12).data(),
+            std::as_writable_bytes(std::span(numbers)).data());
+}
+
+TEST(Values, AFunctionThatRedistributesNeedsNoNameOfItsType) {
+  std::vector<int> list;
+  Checkpoint state;
+  state.add_per_rank("list", list, [](const PerRankPieces& pieces, int rank, int size, std::vector<int>& mine) {
+    mine = {pieces.count(), rank, size};
+  });
+  state.registry().variables.at("list").redistribute(test::SavedPieces::of_lists<int>({{1}, {2}, {3}}), 1, 2);
+  EXPECT_EQ(list, (std::vector<int>{3, 1, 2}));
 }
 
 TEST(Values, RandomEnginesComeBackInTheMiddleOfTheirSequence) {
