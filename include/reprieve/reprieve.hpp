@@ -11,6 +11,7 @@
 #include "reprieve/element_type.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/layout.hpp"
+#include "reprieve/library_files.hpp"
 #include "reprieve/manager_options.hpp"
 #include "reprieve/memory.hpp"
 #include "reprieve/memory_space.hpp"

@@ -44,4 +44,8 @@ if(REPRIEVE_OPEN_MPI)  # the MPI of Debian's Trilinos and PETSc
   if(petsc_FOUND)
     reprieve_add_mpi_adapter_test(petsc PkgConfig::petsc)
   endif()
+  find_package(deal.II QUIET)
+  if(TARGET dealii::dealii_release AND DEAL_II_WITH_P4EST)
+    reprieve_add_mpi_adapter_test(dealii dealii::dealii_release)
+  endif()
 endif()

@@ -245,8 +245,8 @@ TEST_P(PartsUnderASupervisor, AreToldAndSave) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, LoopsPage,
-                         testing::Values("phases", "own_steps", "every_hundredth", "refined", "own_order", "unwinding",
-                                         "asking_first", "parts", "resilient"),
+                         testing::Values("phases", "own_steps", "refined", "own_order", "unwinding", "asking_first",
+                                         "parts", "resilient"),
                          [](const auto& loop) { return std::string(loop.param); });
 
 TEST_P(LoopsPage, EndsAsIfItHadNotBeenDisturbed) {

@@ -80,7 +80,7 @@ const std::map<std::string, Names> kPublicHeaders{
       "particles.hpp", "record.hpp", "serializer.hpp", "stored_state.hpp", "value_access.hpp"}},
     {"core", {"version_details.hpp"}},
     {"settings", {"manager_options.hpp", "settings.hpp", "termination_config.hpp"}},
-    {"manager", {"checkpoint_manager.hpp", "xdmf.hpp"}},
+    {"manager", {"checkpoint_manager.hpp", "library_files.hpp", "xdmf.hpp"}},
     // The watcher has a constructor in each of the two.
     {"handler", {"preemption_checkpoint_handler.hpp", "preemption_watcher.hpp", "run_resilient.hpp"}},
     {"termination", {"preemption_watcher.hpp"}},
@@ -101,11 +101,8 @@ const std::map<std::string, Names> kLibraryUsers{
 };
 
 /// The public headers whose signatures need MPI.
-const Names kHeadersWithMpi{"checkpoint_manager.hpp",
-                            "preemption_checkpoint_handler.hpp",
-                            "run_resilient.hpp",
-                            "termination_config.hpp",
-                            "reprieve.h",
+const Names kHeadersWithMpi{"checkpoint_manager.hpp", "library_files.hpp",      "preemption_checkpoint_handler.hpp",
+                            "run_resilient.hpp",      "termination_config.hpp", "reprieve.h",
                             "reprieve_manager.h"};
 
 /// What a C header may include of the standard library.

@@ -623,7 +623,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Page{"apps/guide/pytorch/README.md", "apps/guide/pytorch/train.py", 1, "python"},
                     Page{"apps/guide/real_codes.md", "tests/e2e/codes", 2, "fortran"},
                     Page{"apps/guide/real_codes.md", "tests/e2e/codes", 2, "cpp"},
-                    Page{"apps/guide/state.md", "tests/mpi/state_page_test.cpp", 7, "cpp"},
+                    Page{"apps/guide/state.md", "tests/mpi", 7, "cpp"},
                     Page{"apps/guide/state.md", "tests/bindings/fortran", 3, "fortran"}),
     [](const auto& page) { return fs::path(page.param.page).stem().string() + "_" + page.param.language; });
 

@@ -168,24 +168,6 @@ int refined(const Setting& setting) {
   return 0;
 }
 
-int every_hundredth(const Setting& setting) {
-  const auto& [comm, directory, steps, step_time, simulation, state] = setting;
-  // [every_hundredth]
-  reprieve::TerminationConfig config;
-  config.step_fn = [&] { return simulation.step; };
-  reprieve::PreemptionCheckpointHandler handler(comm, state, directory, config);
-
-  while (simulation.step < steps) {
-    if (simulation.step % 100 == 0) {
-      handler.save_checkpoint_if_preempted();
-    }
-    simulation.advance();
-  }
-  handler.finish();
-  // [end]
-  return 0;
-}
-
 int own_order(const Setting& setting) {
   const auto& [comm, directory, steps, step_time, simulation, state] = setting;
   const auto close_output = [&comm = comm] { MPI_Barrier(comm); };
@@ -307,8 +289,8 @@ int resilient(const std::filesystem::path& directory, std::uint64_t steps, std::
 int run(const std::string& kind, const std::filesystem::path& directory, std::uint64_t steps,
         std::chrono::microseconds step_time) {
   const std::map<std::string, std::function<int(const Setting&)>> kinds{
-      {"phases", phases},       {"own_steps", own_steps}, {"every_hundredth", every_hundredth}, {"refined", refined},
-      {"own_order", own_order}, {"unwinding", unwinding}, {"asking_first", asking_first},       {"parts", parts}};
+      {"phases", phases},       {"own_steps", own_steps},       {"refined", refined}, {"own_order", own_order},
+      {"unwinding", unwinding}, {"asking_first", asking_first}, {"parts", parts}};
   if (kind == "resilient") {
     return resilient(directory, steps, step_time);
   }
