@@ -12,6 +12,19 @@ MPIRUN = os.environ.get("MPIRUN", "mpirun --oversubscribe").split()
 LIMIT = 60
 
 
+def children(process):
+    """The processes that a process has started."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            if parent == str(process):
+                found.append(int(entry.name))
+        except (OSError, IndexError):
+            pass
+    return sorted(found)
+
+
 class Job:
     """A program under mpirun, in a directory of its own."""
 
@@ -42,15 +55,7 @@ class Job:
 
     def ranks(self):
         """The processes of the ranks."""
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-                if parent == str(self.process.pid):
-                    found.append(int(entry.name))
-            except (OSError, IndexError):
-                pass
-        return sorted(found)
+        return children(self.process.pid)
 
     def wait_until(self, holds):
         end = time.monotonic() + LIMIT

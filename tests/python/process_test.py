@@ -16,7 +16,7 @@ import time
 import unittest
 import unittest.mock
 
-from jobs import TUTORIAL, Job
+from jobs import TUTORIAL, Job, children
 
 if importlib.util.find_spec("mpi4py") is None or importlib.util.find_spec("numpy") is None:
     print("skipped: mpi4py or numpy is not installed")
@@ -88,8 +88,10 @@ class Programs(unittest.TestCase):
         expected = self.run_job(2, *train).out
         shutil.rmtree(self.directory / "checkpoints")
         job = Job(BUILD, self.directory, 2, *train)
-        job.wait_until(job.is_ready)
-        os.kill(job.ranks()[1], signal.SIGTERM)
+        job.wait_until(lambda: job.is_ready() and all(len(children(rank)) == 2 for rank in job.ranks()))
+        for rank in job.ranks():  # as a scheduler does, which knows nothing of workers
+            for process in (*children(rank), rank):
+                os.kill(process, signal.SIGTERM)
         self.assertEqual(job.wait(), 42, job.out + job.err)
         self.assertEqual(self.run_job(2, *train).out, expected)
 

@@ -6,11 +6,14 @@ usage: mpirun -n 2 train.py DIGITS [EPOCHS]      DIGITS: rows of 64 pixels and a
 """
 
 import hashlib
+import itertools
+import signal  # +
 import sys
 
 import numpy as np
 import reprieve  # +
 import torch
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 reprieve.watch_signals()  # +
 from mpi4py import MPI
@@ -23,6 +26,18 @@ BATCH = 64  # of all ranks together
 def load(path):
     rows = torch.from_numpy(np.loadtxt(path, delimiter=",", dtype=np.float32))
     return rows[:, :-1] / 16, rows[:, -1].long()
+
+
+def batches_from(loader, step):
+    """This rank's batches of all epochs, from a step on: the same ones, whenever the training was interrupted."""
+    for epoch in itertools.count(step // len(loader)):
+        loader.sampler.set_epoch(epoch)
+        loader.generator.manual_seed(epoch)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # + which would end the workers, and so the training
+        batches = iter(loader)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # +
+        yield from itertools.islice(batches, step % len(loader), None)
+        step = 0
 
 
 def average_gradients(model):
@@ -48,34 +63,38 @@ def fingerprint(tensors):
 def main():
     images, labels = load(sys.argv[1])
     epochs = int(sys.argv[2]) if len(sys.argv) > 2 else 10
-    batches = len(images) // BATCH
+    data = TensorDataset(images, labels)
+    sampler = DistributedSampler(data, comm.size, comm.rank, drop_last=True)
+    loader = DataLoader(
+        data,
+        BATCH // comm.size,
+        sampler=sampler,
+        drop_last=True,
+        num_workers=2,
+        persistent_workers=True,
+        generator=torch.Generator(),
+    )
 
     torch.manual_seed(0)  # all ranks begin with the same weights
     model = torch.nn.Sequential(
         torch.nn.Linear(64, 100), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(100, 10)
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=3 * batches, gamma=0.5)
-    shuffler = torch.Generator().manual_seed(1)  # all ranks shuffle alike
-    order = torch.arange(len(images))
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=3 * len(loader), gamma=0.5)
     torch.manual_seed(1000 + comm.rank)  # each rank drops other neurons
 
     state = {  # +
         "model": model,  # +
         "optimizer": optimizer,  # +
         "schedule": schedule,  # +
-        "shuffler": shuffler,  # +
-        "order": order,  # + with the number of steps: the position in the data
         "dropout": reprieve.per_rank(torch.default_generator),  # +
     }  # +
     with reprieve.Handler(comm, "checkpoints", state) as handler:  # +
-        for step in handler.steps(epochs * batches):  # +
-            if step % batches == 0:
-                order.copy_(torch.randperm(len(images), generator=shuffler))
-            first = step % batches * BATCH
-            mine = order[first : first + BATCH][comm.rank :: comm.size]
+        batches = batches_from(loader, handler.completed_steps)  # + the number of steps is the position in the data
+        for step in handler.steps(epochs * len(loader)):  # +
+            mine, expected = next(batches)
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(images[mine]), labels[mine]).backward()
+            torch.nn.functional.cross_entropy(model(mine), expected).backward()
             average_gradients(model)
             optimizer.step()
             schedule.step()
