@@ -379,16 +379,18 @@ bool CheckpointDirectory::belong_to_a_checkpoint(StagedName staged_files) const 
 void CheckpointDirectory::remove_left_overs() {
   try {
     recover();
-    remove_orphaned_files();
+    remove_orphans();
     core::remove_write_directories(path_);
   } catch (const StorageError& error) {
     core::log::warning("left-overs of an earlier run stay behind: {}", error.what());
   }
 }
 
-void CheckpointDirectory::remove_orphaned_files() const {
+void CheckpointDirectory::remove_orphans() const {
+  const std::string pin = std::string(kCheckpointSuffix) + std::string(kPinnedSuffix);
   for (const core::DirectoryEntry& entry : listed()) {
-    const auto number = parse_name(prefix_, entry.name, kFilesSuffix);
+    const auto files_of = parse_name(prefix_, entry.name, kFilesSuffix);
+    const auto number = files_of ? files_of : parse_name(prefix_, entry.name, pin);
     if (number && !place().contains(file_name(*number))) {
       core::log::info("removing {}: its checkpoint is gone", (path_ / entry.name).string());
       place().remove_tree(entry.name);

@@ -188,7 +188,7 @@ class CheckpointDirectory {
   void install_files(StagedName staged);
   void recover_files(const std::string& staged_name);
   [[nodiscard]] bool belong_to_a_checkpoint(StagedName staged_files) const;
-  void remove_orphaned_files() const;
+  void remove_orphans() const;
   void remove_or_log(const std::string& name) const noexcept;
   void make_durable() const;
 

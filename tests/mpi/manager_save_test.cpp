@@ -282,6 +282,8 @@ TEST_F(SaveTest, LeftOversOfDeadRunsAreRemovedAtStart) {
     write_text(directory / ".chieftemp/ckpt-2.1700000000000000.h5", "half");
     write_text(directory / ".chieftemp/ckpt-2.1700000000000000.files/a", "half");
     write_text(directory / "ckpt-0.files/a", "its checkpoint was retired");
+    write_text(directory / "ckpt-0.h5.pinned", "the next checkpoint of this number is another one");
+    write_text(directory / "ckpt-1.h5.pinned", "");
     write_text(directory / "other-0.files/a", "not ours");
     write_text(temporary / "workertemp_3/run/a", "scratch");
     write_text(temporary / "workertemp_4/run/a", "scratch");
@@ -289,7 +291,7 @@ TEST_F(SaveTest, LeftOversOfDeadRunsAreRemovedAtStart) {
     write_text(temporary / "workertemp_x/run/a", "not ours");
   });
   const CheckpointManager manager = open();
-  EXPECT_EQ(names(), (Names{"ckpt-1.h5", "other-0.files"}));
+  EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-1.h5.pinned", "other-0.files"}));
   EXPECT_EQ(names_in(temporary.path()), (Names{"run", "workertemp_4", "workertemp_x"}));
   EXPECT_EQ(names_in(temporary / "workertemp_4"), Names{"other"});
 }
