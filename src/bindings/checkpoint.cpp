@@ -11,6 +11,7 @@
 #include "core/memory.hpp"
 #include "reprieve/containers.hpp"
 #include "reprieve/error.hpp"
+#include "reprieve/library_files.hpp"
 #include "reprieve/memory_space.hpp"
 #include "reprieve/particles.hpp"
 #include "state/staging.hpp"
@@ -663,6 +664,22 @@ int reprieve_when_values_restored(reprieve_checkpoint* checkpoint, reprieve_rest
     state.when_values_restored([prepare, user] {
       check_callback("the function that prepares for restored values", [&] { return prepare(user); });
     });
+  });
+}
+
+int reprieve_add_files(reprieve_checkpoint* checkpoint, const char* name, MPI_Comm comm, const char* directory,
+                       reprieve_files_fn files, void* user) {
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    if (files == nullptr) {
+      throw UsageError("variable '" + key + "': the function for its files is NULL: pass one");
+    }
+    const auto call = [files, user, what = "the function for the files of variable '" + key + "'"](
+                          const std::string& prefix, int restores) {
+      check_callback(what, [&] { return files(prefix.c_str(), restores, user); });
+    };
+    add_files(state, key, comm, checked_text(directory, "directory"),
+              {.write = [call](const std::string& prefix) { call(prefix, 0); },
+               .read = [call](const std::string& prefix) { call(prefix, 1); }});
   });
 }
 

@@ -399,6 +399,45 @@ static void all_kinds_and_another_number_of_ranks(void) {
   }
 }
 
+/* ---- Files that the program writes and reads itself. ---- */
+
+static int restart_files(const char* prefix, int restores, void* user) {
+  int* const value = user;
+  const MPI_Offset offset = (MPI_Offset)sizeof *value * test_rank();
+  const int mode = restores ? MPI_MODE_RDONLY : MPI_MODE_CREATE | MPI_MODE_WRONLY;
+  char path[kPathSize];
+  MPI_File file;
+  snprintf(path, sizeof path, "%s.values", prefix);
+  if (*value < 0 || MPI_File_open(MPI_COMM_WORLD, path, mode, MPI_INFO_NULL, &file) != MPI_SUCCESS) {
+    return 1;
+  }
+  if (restores) {
+    MPI_File_read_at_all(file, offset, value, 1, MPI_INT, MPI_STATUS_IGNORE);
+  } else {
+    MPI_File_write_at_all(file, offset, value, 1, MPI_INT, MPI_STATUS_IGNORE);
+  }
+  return MPI_File_close(&file);
+}
+
+static void files_of_the_program(void) {
+  int value = 10 + test_rank();
+  Parts parts = test_parts();
+  CHECK_OK(reprieve_add_files(parts.state, "restart", MPI_COMM_WORLD, test_path(""), restart_files, &value));
+  CHECK_OK(test_open_manager(&parts));
+  CHECK_OK(reprieve_manager_save(parts.manager, 1));
+  value = 0;
+  CHECK_OK(reprieve_manager_restore_latest(parts.manager, NULL, NULL));
+  CHECK(value == 10 + test_rank());
+  value = -1;
+  CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "the function for the files of variable 'restart'",
+              reprieve_manager_save(parts.manager, 2));
+  test_end(&parts);
+  parts = test_parts();
+  CHECK_USAGE("is NULL", reprieve_add_files(parts.state, "restart", MPI_COMM_WORLD, test_path(""), NULL, NULL));
+  test_end(&parts);
+}
+
 const Test state_tests[] = {{"every_type", every_type},
                             {"all_kinds_and_another_number_of_ranks", all_kinds_and_another_number_of_ranks},
+                            {"state.files_of_the_program", files_of_the_program},
                             {NULL, NULL}};

@@ -122,6 +122,11 @@ int reprieve_fortran_walk_array(reprieve_walk* walk, const char* name, CFI_cdesc
   return stored[0] ? reprieve_fortran_walk_value(walk, name, array) : REPRIEVE_OK;
 }
 
+int reprieve_fortran_add_files(reprieve_checkpoint* checkpoint, const char* name, MPI_Fint comm, const char* directory,
+                               reprieve_files_fn files, void* user) {
+  return reprieve_add_files(checkpoint, name, MPI_Comm_f2c(comm), directory, files, user);
+}
+
 int reprieve_fortran_handler_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,
                                   const reprieve_config* config, reprieve_handler** handler) {
   return reprieve_handler_open(MPI_Comm_f2c(comm), checkpoint, directory, config, handler);

@@ -29,6 +29,8 @@ int reprieve_fortran_pieces_read(reprieve_pieces* pieces, int saved_rank, const 
 /* A part of a walk, and one that a restore allocates as it was saved. */
 int reprieve_fortran_walk_value(reprieve_walk* walk, const char* name, const CFI_cdesc_t* value);
 int reprieve_fortran_walk_array(reprieve_walk* walk, const char* name, CFI_cdesc_t* array);
+int reprieve_fortran_add_files(reprieve_checkpoint* checkpoint, const char* name, MPI_Fint comm, const char* directory,
+                               reprieve_files_fn files, void* user);
 int reprieve_fortran_handler_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,
                                   const reprieve_config* config, reprieve_handler** handler);
 int reprieve_fortran_manager_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,

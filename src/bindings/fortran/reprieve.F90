@@ -31,7 +31,7 @@ module reprieve
   use reprieve_callbacks, only: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_parts, reprieve_stored_state, &
       reprieve_in_order, reprieve_redistribute, reprieve_find, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, &
       reprieve_walk, reprieve_prepare, reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, &
-      reprieve_abort, reprieve_body, reprieve_after_commit
+      reprieve_abort, reprieve_body, reprieve_after_commit, reprieve_files
   use reprieve_c, only: reprieve_array, reprieve_view => c_fortran_view
   use reprieve_constants
   use reprieve_errors

@@ -11,10 +11,10 @@ module reprieve_callbacks
   public :: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_parts, reprieve_stored_state, reprieve_in_order
   public :: reprieve_redistribute, reprieve_find, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, reprieve_walk
   public :: reprieve_prepare, reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, reprieve_abort
-  public :: reprieve_body, reprieve_after_commit
+  public :: reprieve_body, reprieve_after_commit, reprieve_files
   public :: callbacks, callback_list, new_callbacks, free_callbacks, hold, release
   public :: call_find, call_describe, call_memory, call_save, call_load, call_walk, call_prepare, call_migrate, call_save_files
-  public :: call_step, call_watch, call_redistribute, call_after_commit
+  public :: call_step, call_watch, call_redistribute, call_after_commit, call_files
 
   !> What a per-rank variable was on each of the ranks that saved it.
   type :: reprieve_pieces
@@ -120,6 +120,12 @@ module reprieve_callbacks
     subroutine reprieve_prepare(ierr)
       integer, intent(inout) :: ierr
     end subroutine
+    !> Writes files, whose paths begin with `prefix`, or reads them; on all ranks at the same time. ierr: 0 on entry.
+    subroutine reprieve_files(prefix, restores, ierr)
+      character(*), intent(in) :: prefix
+      logical, intent(in) :: restores
+      integer, intent(inout) :: ierr
+    end subroutine
     !> Makes what is new from what is old. ierr: 0 on entry.
     subroutine reprieve_migrate(stored, ierr)
       import :: reprieve_stored_state
@@ -181,6 +187,7 @@ module reprieve_callbacks
     procedure(reprieve_load), pointer, nopass :: load => null()
     procedure(reprieve_walk), pointer, nopass :: walk => null()
     procedure(reprieve_prepare), pointer, nopass :: prepare => null()
+    procedure(reprieve_files), pointer, nopass :: files => null()
     procedure(reprieve_migrate), pointer, nopass :: migrate => null()
     procedure(reprieve_save_files), pointer, nopass :: save_files => null()
     procedure(reprieve_after_commit), pointer, nopass :: after_commit => null()
@@ -506,6 +513,17 @@ contains
     ierr = 0
     call calls%prepare(ierr)
     call_prepare = told(ierr, reprieve_ok)
+  end function
+
+  integer(c_int) function call_files(prefix, restores, user) bind(c, name='')
+    type(c_ptr), value :: prefix, user
+    integer(c_int), value :: restores
+    type(callbacks), pointer :: calls
+    integer :: ierr
+    call c_f_pointer(user, calls)
+    ierr = 0
+    call calls%files(text_of(prefix), restores /= 0, ierr)
+    call_files = told(ierr, reprieve_ok)
   end function
 
   integer(c_int) function call_migrate(stored, user) bind(c, name='')

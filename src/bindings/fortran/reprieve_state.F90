@@ -3,6 +3,7 @@
 module reprieve_state
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
+  use mpi_f08, only: MPI_Comm
   use reprieve_c
   use reprieve_callbacks
   use reprieve_errors
@@ -32,6 +33,9 @@ module reprieve_state
     procedure :: add_per_rank_custom
     procedure :: add_replicated_walk !< of parts that a procedure names: a derived type with allocatable arrays
     procedure :: add_per_rank_walk
+    procedure, private :: add_files_integer, add_files_f08
+    !> add_files(name, comm, directory, files): what the program writes and reads as files; see reprieve.h.
+    generic :: add_files => add_files_integer, add_files_f08
     procedure :: add_component
     procedure :: when_values_restored
     procedure :: allow_missing       !< allow_missing(name)
@@ -112,6 +116,28 @@ contains
                               c_loc(calls))
     end if
     call reprieve_finish(status, ierr)
+  end subroutine
+
+  subroutine add_files_integer(self, name, comm, directory, files, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name, directory
+    integer, intent(in) :: comm
+    procedure(reprieve_files) :: files
+    integer, intent(out), optional :: ierr
+    type(callbacks), pointer :: calls
+    calls => new_calls(self)
+    calls%files => files
+    call reprieve_finish(c_fortran_add_files(self%handle, c_text(name), int(comm, c_int), c_text(directory), &
+                                             c_funloc(call_files), c_loc(calls)), ierr)
+  end subroutine
+
+  subroutine add_files_f08(self, name, comm, directory, files, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name, directory
+    type(MPI_Comm), intent(in) :: comm
+    procedure(reprieve_files) :: files
+    integer, intent(out), optional :: ierr
+    call self%add_files_integer(name, comm%mpi_val, directory, files, ierr)
   end subroutine
 
   !> value: the view of this rank's part, a section without the ghost layers. lower: where its first element lies in the

@@ -6,7 +6,7 @@ module state_test
   use checks
   implicit none
   private
-  public :: another_number_of_ranks, versions, arrays_that_move, nodes_on_borders
+  public :: another_number_of_ranks, versions, arrays_that_move, nodes_on_borders, files_of_the_program
 
   integer, parameter :: rows = 5, columns = 11
 
@@ -283,6 +283,37 @@ contains
     faces = 0
     call restore_once(MPI_COMM_WORLD, state)
     call check(all(faces == 1 + 1000*epsilon(1.0_real64)*rank), 'every rank has its own copy')
+    call state%destroy()
+  end subroutine
+
+  subroutine restart_files(prefix, restores, ierr)
+    character(*), intent(in) :: prefix
+    logical, intent(in) :: restores
+    integer, intent(inout) :: ierr
+    character(8) :: number
+    integer :: unit
+    write (number, '(i0)') rank
+    open (newunit=unit, file=prefix//'.'//trim(number), form='unformatted', access='stream', iostat=ierr)
+    if (ierr /= 0) return
+    if (restores) then
+      read (unit, iostat=ierr) first
+    else
+      write (unit, iostat=ierr) first
+    end if
+    close (unit)
+  end subroutine
+
+  !> Files that the program writes and reads itself.
+  subroutine files_of_the_program()
+    type(reprieve_checkpoint) :: state
+    character(4096) :: parent
+    call get_environment_variable('TEST_DIRECTORY', parent)
+    call state%add_files('restart', MPI_COMM_WORLD, trim(parent), restart_files)
+    first = 10 + rank
+    call save_once(state)
+    first = 0
+    call restore_once(MPI_COMM_WORLD, state)
+    call check(first == 10 + rank, 'what the files had')
     call state%destroy()
   end subroutine
 end module
