@@ -258,6 +258,8 @@ REPRIEVE_EXPORT int reprieve_add_replicated_walk(reprieve_checkpoint* checkpoint
 /** The same for per-rank values. @param redistribute  see reprieve_add_per_rank; may be NULL */
 REPRIEVE_EXPORT int reprieve_add_per_rank_walk(reprieve_checkpoint* checkpoint, const char* name, reprieve_walk_fn walk,
                                                reprieve_redistribute_fn redistribute, void* user);
+/** For that redistribute: restores what a rank had saved, by `walk`, into a value of its own (`user`). */
+REPRIEVE_EXPORT int reprieve_pieces_walk(reprieve_pieces* pieces, int saved_rank, reprieve_walk_fn walk, void* user);
 
 /** Takes over all variables of *part, with everything that was said about them; their names become `<name>/<name in the
  * part>`. Frees *part and sets it to NULL; after an error too. */

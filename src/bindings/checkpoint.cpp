@@ -194,36 +194,42 @@ std::unique_ptr<ValueAccess> custom_value(const std::string& name, reprieve_save
       [=](const void* bytes, std::size_t size) { return load(bytes, size, user); });
 }
 
+/// @return what the function returned. @throws what a part failed with
+int run_walk(reprieve_walk& parts, reprieve_walk_fn walk, void* user) {
+  const int result = walk(&parts, user);
+  if (parts.failure) {
+    core::throw_failure(*parts.failure);
+  }
+  return result;
+}
+
+int restore_by_walk(std::span<const std::byte> bytes, reprieve_walk_fn walk, void* user) {
+  reprieve_walk parts{.restored = detail::PackedReader(bytes)};
+  const int result = run_walk(parts, walk, user);
+  if (result == 0 && !parts.restored->at_end()) {
+    throw MismatchError("the stored parts continue after those that the walk function names");
+  }
+  return result;
+}
+
 /// A value whose parts one function names, in both directions.
 std::unique_ptr<ValueAccess> walked_value(const std::string& name, reprieve_walk_fn walk, void* user) {
   if (walk == nullptr) {
     reject(name, "the walk function is NULL");
   }
-  const auto run = [=](reprieve_walk& parts) {
-    const int result = walk(&parts, user);
-    if (parts.failure) {
-      core::throw_failure(*parts.failure);
-    }
-    return result;
-  };
   const auto saved = std::make_shared<detail::Packed>();
   return std::make_unique<CustomValue>(
       name,
       [=](const void** bytes, std::size_t* size) {
         saved->clear();
         reprieve_walk parts{.saved = saved.get()};
-        const int result = run(parts);
+        const int result = run_walk(parts, walk, user);
         *bytes = saved->data();
         *size = saved->size();
         return result;
       },
       [=](const void* bytes, std::size_t size) {
-        reprieve_walk parts{.restored = detail::PackedReader({static_cast<const std::byte*>(bytes), size})};
-        const int result = run(parts);
-        if (result == 0 && !parts.restored->at_end()) {
-          throw MismatchError("the stored parts continue after those that the walk function names");
-        }
-        return result;
+        return restore_by_walk({static_cast<const std::byte*>(bytes), size}, walk, user);
       });
 }
 
@@ -439,6 +445,16 @@ int reprieve_pieces_size(reprieve_pieces* pieces, int saved_rank, size_t* size_b
 
 int reprieve_pieces_read(reprieve_pieces* pieces, int saved_rank, void* buffer, size_t size_bytes) {
   return guarded([&] { read_piece(checked(pieces, "list of pieces"), saved_rank, buffer, size_bytes); });
+}
+
+int reprieve_pieces_walk(reprieve_pieces* pieces, int saved_rank, reprieve_walk_fn walk, void* user) {
+  return guarded([&] {
+    const auto& bytes = piece(checked(pieces, "list of pieces"), saved_rank);
+    if (walk == nullptr) {
+      throw UsageError("the walk function is NULL");
+    }
+    check_callback("the walk function", [&] { return restore_by_walk(bytes, walk, user); });
+  });
 }
 
 int reprieve_in_order(reprieve_pieces* pieces, int rank, int size, void* user) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Three small codes in the shape of those that people have: staggered grid (Fortran), particles that move between ranks
-// and unstructured nodes (C++). Each is left alone, and preempted, killed and started on another number of ranks.
+// Four small codes in the shape of those that people have: staggered grid (Fortran), particles that move between ranks
+// and unstructured nodes (C++), an adaptive mesh of blocks in lists (C). Each is left alone, and preempted, killed and started on another number of ranks.
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -83,7 +83,7 @@ class Code : public testing::TestWithParam<std::string> {
   std::mt19937 random_{std::random_device{}()};
 };
 
-INSTANTIATE_TEST_SUITE_P(Of, Code, testing::Values("staggered", "particles", "nodes"),
+INSTANTIATE_TEST_SUITE_P(Of, Code, testing::Values("staggered", "particles", "nodes", "blocks"),
                          [](const auto& code) { return code.param; });
 
 /// On the same number of ranks a run that was preempted, killed and preempted again ends with the same bits, those of

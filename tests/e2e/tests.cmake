@@ -32,8 +32,8 @@ foreach(source IN LISTS e2e_program_sources)
   add_dependencies(e2e_tests e2e_${name})
 endforeach()
 
-# codes/: small codes in C++ and Fortran, which know of the library what its users know.
-set(codes nodes.cpp particles.cpp)
+# codes/: small codes in C, C++ and Fortran, which know of the library what its users know.
+set(codes blocks.c nodes.cpp particles.cpp)
 if(reprieve_with_fortran AND MPI_Fortran_HAVE_F08_MODULE)
   list(APPEND codes staggered.f90)
 endif()

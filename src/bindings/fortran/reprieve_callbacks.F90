@@ -24,6 +24,7 @@ module reprieve_callbacks
     procedure :: count => pieces_count            !< number of ranks that saved
     procedure :: size_bytes => pieces_size_bytes  !< of what a rank saved; -1 after an error
     procedure :: read => pieces_read              !< into an array of exactly that size
+    procedure :: walk => pieces_walk              !< what a rank saved by a walk, into what this one names
   end type
 
   !> This rank's boxes of a distributed array.
@@ -272,6 +273,16 @@ contains
     type(*), dimension(..), target, intent(inout) :: value
     integer, intent(out), optional :: ierr
     call reprieve_finish(c_fortran_pieces_read(self%handle, int(saved_rank, c_int), value), ierr)
+  end subroutine
+
+  subroutine pieces_walk(self, saved_rank, walk, ierr)
+    class(reprieve_pieces), intent(in) :: self
+    integer, intent(in) :: saved_rank
+    procedure(reprieve_walk) :: walk
+    integer, intent(out), optional :: ierr
+    type(callbacks), target :: calls
+    calls%walk => walk
+    call reprieve_finish(c_pieces_walk(self%handle, int(saved_rank, c_int), c_funloc(call_walk), c_loc(calls)), ierr)
   end subroutine
 
   subroutine boxes_add_i8(self, value, lower)

@@ -26,6 +26,7 @@ program fortran_tests
   call test('nodes_on_borders', nodes_on_borders)
   call test('files_of_the_program', files_of_the_program)
   call test('blocks_that_come_and_go', blocks_that_come_and_go)
+  call test('blocks_on_one_rank', blocks_on_one_rank)
   call test('steps_and_errors', steps_and_errors)
   call test('preempted_and_resumed', preempted_and_resumed)
   call test('resilient_body', resilient_body)

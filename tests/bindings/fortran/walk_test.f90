@@ -5,7 +5,7 @@ module walk_test
   use checks
   implicit none
   private
-  public :: blocks_that_come_and_go
+  public :: blocks_that_come_and_go, blocks_on_one_rank
 
   type block_type
     integer :: level = 0
@@ -15,6 +15,7 @@ module walk_test
   end type
   type(block_type), allocatable :: blocks(:)
   logical :: is_wrong = .false.
+  integer :: levels
 
 contains
 
@@ -92,5 +93,32 @@ contains
     call manager%close()
     call state%destroy()
     call config%destroy()
+  end subroutine
+
+  subroutine take_blocks(pieces, own_rank, own_ranks, ierr)
+    type(reprieve_pieces), intent(inout) :: pieces
+    integer, intent(in) :: own_rank, own_ranks
+    integer, intent(inout) :: ierr
+    integer :: saved
+    levels = 0
+    do saved = own_rank, pieces%count() - 1, own_ranks
+      call pieces%walk(saved, walk_all, ierr)
+      if (ierr /= reprieve_ok) return
+      levels = levels + sum(blocks%level)
+    end do
+  end subroutine
+
+  !> What other ranks had saved is walked too.
+  subroutine blocks_on_one_rank()
+    type(reprieve_checkpoint) :: state
+    integer :: all
+    if (ranks == 1) return
+    call adapt(2)
+    call MPI_Allreduce(sum(blocks%level), all, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
+    call state%add_per_rank_walk('blocks', walk_all, take_blocks)
+    call save_once(state)
+    if (rank == 0) call restore_once(MPI_COMM_SELF, state)
+    if (rank == 0) call check(levels == all, 'the blocks of all ranks')
+    call state%destroy()
   end subroutine
 end module
