@@ -451,7 +451,7 @@ int reprieve_pieces_walk(reprieve_pieces* pieces, int saved_rank, reprieve_walk_
   return guarded([&] {
     const auto& bytes = piece(checked(pieces, "list of pieces"), saved_rank);
     if (walk == nullptr) {
-      throw UsageError("the walk function is NULL");
+      throw UsageError("the walk function is NULL: pass one");
     }
     check_callback("the walk function", [&] { return restore_by_walk(bytes, walk, user); });
   });
