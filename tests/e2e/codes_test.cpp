@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Four small codes in the shape of those that people have: staggered grid (Fortran), particles that move between ranks
-// and unstructured nodes (C++), an adaptive mesh of blocks in lists (C). Each is left alone, and preempted, killed and started on another number of ranks.
+// and unstructured nodes (C++), an adaptive mesh of blocks in lists (C). Each is left alone, and preempted, killed and
+// started on another number of ranks.
 
 #include <gmock/gmock.h>
 #include <signal.h>
