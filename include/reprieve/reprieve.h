@@ -272,12 +272,12 @@ typedef int (*reprieve_restored_fn)(void* user);
 REPRIEVE_EXPORT int reprieve_when_values_restored(reprieve_checkpoint* checkpoint, reprieve_restored_fn prepare,
                                                   void* user);
 
-/** State that the program, or a library of its, writes and reads as files, on all ranks at the same time: restart files
- * that it has already. See reprieve/library_files.hpp. As `comm` is that of the manager, saves and restores use MPI on
- * it.
- * @param restores   0: write files, whose paths begin with prefix; 1: read them
- * @param directory  that all ranks see, for files that last as long as the call */
+/** Writes files, whose paths begin with prefix, or reads them if restores is 1; on all ranks at the same time. */
 typedef int (*reprieve_files_fn)(const char* prefix, int restores, void* user);
+/** State that the program, or a library of its, writes and reads as files on all ranks together: restart files that it
+ * has already. See reprieve/library_files.hpp.
+ * @param comm  of the manager's ranks; saves and restores use MPI on it
+ * @param directory  that all ranks see, for files that last as long as the call */
 REPRIEVE_EXPORT int reprieve_add_files(reprieve_checkpoint* checkpoint, const char* name, MPI_Comm comm,
                                        const char* directory, reprieve_files_fn files, void* user);
 
