@@ -37,9 +37,11 @@ struct FileFunctions {
 ///
 /// Not collective, but saves and restores use MPI on @p comm, which has the ranks of the manager, in the same order.
 /// @param directory  that all ranks see, with room for the files; it is there already. Other jobs may use it as well
-/// @throws UsageError if the name is not allowed, or a function is missing. In a save or a restore all ranks throw:
-///         StorageError with the file; UsageError if the library wrote no file, or a folder
-/// Cost: the library's own calls; each byte is written and read once more; a rank's share in memory.
+/// @throws UsageError if the name is not allowed, or a function is missing; StorageError without the directory. In a
+///         save or a restore all ranks throw: StorageError with the file; UsageError if the library wrote no file, or a
+///         folder
+/// Cost: the library's own calls; each byte is written and read once more; a rank's share in memory, for a moment
+/// twice.
 REPRIEVE_EXPORT void add_files(Checkpoint& state, const std::string& name, MPI_Comm comm,
                                const std::filesystem::path& directory, FileFunctions functions);
 

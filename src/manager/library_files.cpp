@@ -172,7 +172,9 @@ void add_files(Checkpoint& state, const std::string& name, MPI_Comm comm, const 
   if (!functions.write || !functions.read) {
     throw UsageError("variable '" + name + "': files need the functions write and read");
   }
-  const auto files = std::make_shared<LibraryFiles>(comm, fs::absolute(directory), std::move(functions));
+  // Opened now: a wrong path must not show in the save before the end of the job.
+  const auto files =
+      std::make_shared<LibraryFiles>(comm, core::Directory::open(directory).path(), std::move(functions));
   state.add_per_rank(name, *files, [](const PerRankPieces& pieces, int rank, int size, LibraryFiles& mine) {
     mine.clear();
     for (int saved = rank; saved < pieces.count(); saved += size) {

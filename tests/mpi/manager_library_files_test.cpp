@@ -144,7 +144,14 @@ TEST_F(LibraryFilesTest, WhatTheLibraryCannotDoIsAnErrorOnAllRanks) {
   EXPECT_THAT(error_of_save(fails, scratch()).message, testing::HasSubstr("the mesh is not there"));
   const auto folder = [](const std::string& prefix) { on_chief([&] { std::filesystem::create_directory(prefix); }); };
   EXPECT_THAT(error_of_save(folder, scratch()), is_error(ErrorCode::usage, "is no file"));
-  EXPECT_THAT(error_of_save(nothing, directory_ / "none").message, testing::HasSubstr("none"));
+  on_chief([&] { std::filesystem::create_directory(directory_ / "none"); });
+  const auto removes = [&](const std::string&) { on_chief([&] { std::filesystem::remove_all(directory_ / "none"); }); };
+  EXPECT_THAT(error_of_save(removes, directory_ / "none").message, testing::HasSubstr("none"));
+  EXPECT_THAT(same_error_on_all_ranks([&] {
+                Checkpoint state;
+                add_files(state, "library", MPI_COMM_WORLD, directory_ / "none", {.write = nothing, .read = nothing});
+              }).message,
+              testing::HasSubstr("none"));
   Checkpoint state;
   EXPECT_THAT(error_of([&] { add_files(state, "library", MPI_COMM_WORLD, scratch(), {}); }),
               is_error(ErrorCode::usage, "'library'", "write and read"));
