@@ -22,6 +22,7 @@ build_packages=(
   openmpi-bin libopenmpi-dev openssh-client   # mpirun looks for ssh, on one machine too
   libhdf5-openmpi-dev hdf5-tools
   nlohmann-json3-dev libfmt-dev libxxhash-dev
+  libblosc-dev                                # optional: compressed arrays
   libcurl4-openssl-dev                        # headers of what is loaded where a metadata server is asked
   libcli11-dev zlib1g-dev                     # the programs
   procps                                      # ps and pgrep, for the scripts

@@ -17,6 +17,7 @@ pkgs.stdenv.mkDerivation {
     pkgs.fmt
     pkgs.curl
     pkgs.xxHash
+    pkgs.c-blosc
     pkgs.cli11
     pkgs.zlib
   ];

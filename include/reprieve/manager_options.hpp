@@ -28,6 +28,7 @@ struct ManagerOptions {
   std::chrono::seconds keep_every{0};
   WriterKind writer = WriterKind::direct;
   FileIo io = FileIo::automatic;
+  Compression compress = Compression::none;
   /// fsync before the commit. Switching it off gives up the promise against power cuts; for tests and throw-away runs.
   bool durable = true;
   /// A handler writes its periodic and requested checkpoints in the background: see

@@ -46,6 +46,14 @@ enum class FileIo {
   direct,      ///< O_DIRECT, by threads that call pwrite
 };
 
+/// How the direct writer compresses large arrays, chunk by chunk, while the disk is busy with earlier ones: what it
+/// would wait for anyway costs nothing. Needs a library that was built with Blosc.
+enum class Compression {
+  none,
+  lz4,   ///< fast
+  zstd,  ///< smaller, at a quarter of the speed: for slow disks
+};
+
 /// Why a checkpoint was written.
 struct SaveReason {
   enum class Kind { user, periodic, preemption };

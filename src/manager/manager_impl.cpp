@@ -406,7 +406,8 @@ void CheckpointManager::Impl::lay_out_ahead() {
   try {
     storage::FileMetadata metadata;
     comm.on_chief([&] { metadata.constants = constants(); }, "laying out the first file");
-    storage::CheckpointWriter(comm, directory.file(0), {options.writer, options.durable, options.io, false}, layout)
+    storage::CheckpointWriter(comm, directory.file(0),
+                              {options.writer, options.durable, options.io, {options.compress}, false}, layout)
         .plan_ahead(checkpoint.registry(), metadata);
   } catch (const UnresponsiveError&) {
     throw;

@@ -14,6 +14,7 @@
 #include "reprieve/error.hpp"
 #include "settings/settings.hpp"
 #include "storage/bytes/checksum.hpp"
+#include "storage/bytes/compression.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/commit_record.hpp"
 #include "storage/format/description.hpp"
@@ -32,6 +33,11 @@ constexpr std::chrono::seconds kVisibilityTimeout{10};
 
 void check_options(const fs::path& directory, const ManagerOptions& options) {
   validate(options);
+  if (options.compress != Compression::none && !storage::can_compress()) {
+    throw ConfigError(
+        "compress: this library was built without Blosc; set compress to none, or install it (Debian: "
+        "libblosc-dev) and build the library again");
+  }
   if (directory.empty()) {
     throw ConfigError("the checkpoint directory must be given");
   }

@@ -268,8 +268,15 @@ class [[gnu::visibility("hidden")]] Save {
         step("taking the recycled file"));
     writer_ = std::make_shared<storage::CheckpointWriter>(
         manager_.comm, manager_.directory.staged_file(staged_),
-        storage::WriteOptions{options.writer, options.durable, options.io, spare.has_value(), spare.value_or(0), save_,
-                              in_background_, !std::exchange(manager_.has_compared_replicated, true)},
+        storage::WriteOptions{options.writer,
+                              options.durable,
+                              options.io,
+                              {options.compress},
+                              spare.has_value(),
+                              spare.value_or(0),
+                              save_,
+                              in_background_,
+                              !std::exchange(manager_.has_compared_replicated, true)},
         manager_.layout);
     writer_->plan(manager_.checkpoint.registry(), metadata);
     core::failpoint("save.laid_out");

@@ -15,7 +15,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/reprieve DESTINATION ${CMAKE_INS
 # none of them.
 find_library(REPRIEVE_FMT_LIBRARY fmt HINTS ${fmt_DIR}/../.. REQUIRED)
 mark_as_advanced(REPRIEVE_FMT_LIBRARY)
-set(static_needs ${reprieve_hdf5_libraries} ${REPRIEVE_FMT_LIBRARY} ${xxhash_LINK_LIBRARIES}
+set(static_needs ${reprieve_hdf5_libraries} ${REPRIEVE_FMT_LIBRARY} ${xxhash_LINK_LIBRARIES} ${blosc_LINK_LIBRARIES}
   ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS} stdc++ m)
 target_link_libraries(reprieve_static INTERFACE "$<INSTALL_INTERFACE:${static_needs}>")
 

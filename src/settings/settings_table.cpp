@@ -220,6 +220,10 @@ core::Table<ManagerOptions> manager_settings() {
                    {{"auto", FileIo::automatic}, {"page_cache", FileIo::page_cache}, {"direct", FileIo::direct}},
                    "how the direct writer hands bytes to the file system; what it cannot do is replaced by something "
                    "simpler"),
+      core::choice("compress", &O::compress,
+                   {{"none", Compression::none}, {"lz4", Compression::lz4}, {"zstd", Compression::zstd}},
+                   "compress large arrays while the disk is busy, by the direct writer; for disks that are slower than "
+                   "the processors"),
       core::flag("durable", &O::durable, "fsync before the commit; without it a power cut can lose checkpoints"),
       core::flag("background", &O::background, "write periodic and requested checkpoints while the program continues"),
       core::choice("background_busy", &O::background_busy,
@@ -251,6 +255,9 @@ core::Table<ManagerOptions> manager_settings() {
 
 void validate(const ManagerOptions& options) {
   core::check_all(manager_settings(), options);
+  if (options.compress != Compression::none && options.writer != WriterKind::direct) {
+    throw ConfigError("only the direct writer compresses: set writer to direct, or compress to none");
+  }
   for (const detail::WriterTraits& writer : detail::kWriters) {
     if (options.background && options.writer == writer.kind && !writer.in_background) {
       throw ConfigError(std::string("the ") + writer.name +

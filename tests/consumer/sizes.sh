@@ -5,7 +5,7 @@
 set -euo pipefail
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-known='^(libreprieve|libmpi|libmpi_cxx|libmpich|libmpichcxx|libhdf5[a-z_]*|libfmt|libxxhash|libstdc\+\+|libgcc_s|libm|libc|libdl|libpthread|ld-linux[-x86_0-9]*)\.so'
+known='^(libreprieve|libmpi|libmpi_cxx|libmpich|libmpichcxx|libhdf5[a-z_]*|libfmt|libxxhash|libblosc|libstdc\+\+|libgcc_s|libm|libc|libdl|libpthread|ld-linux[-x86_0-9]*)\.so'
 
 for file in "$@"; do
   strip --strip-unneeded -o "$scratch/stripped" "$file"  # without it, nothing can be linked with a static library

@@ -215,7 +215,7 @@ TEST_F(StorageErrors, AFutureFormatIsAMismatch) {
     opened.write_all(std::as_bytes(std::span(words)), 0);
   });
   EXPECT_THAT(restore_error(state_),
-              is_error(ErrorCode::mismatch, "has format version 9; this library reads versions 1 to 2"));
+              is_error(ErrorCode::mismatch, "has format version 9; this library reads versions 1 to 3"));
   EXPECT_FALSE(verify_file(file).empty());
 }
 

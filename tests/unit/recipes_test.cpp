@@ -56,6 +56,7 @@ const std::map<std::string, NamesElsewhere> kNames{
     {"CURL", {"libcurl4-openssl-dev", "curl", "libcurl", "cURL", "pkgs.curl"}},
     {"PkgConfig", {"pkgconf", "pkgconfig", "pkg-config", "pkgconf", "pkgs.pkg-config"}},
     {"xxhash", {"libxxhash-dev", "xxhash", "xxhash", "xxHash", "pkgs.xxHash"}},
+    {"blosc", {"libblosc-dev", "c-blosc", "blosc", "Blosc", "pkgs.c-blosc"}},
     {"CLI11", {"libcli11-dev", "cli11", "cli11", "CLI11", "pkgs.cli11"}},
     {"ZLIB", {"zlib1g-dev", "zlib-api", "zlib", "zlib", "pkgs.zlib"}},
 };

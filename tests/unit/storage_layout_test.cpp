@@ -203,6 +203,7 @@ TEST_F(IndexOfAFile, MustHaveSensibleVariables) {
   corrupt("tile", nlohmann::json::array(), "chunks without a shape");
   corrupt("tile", 7, "list of integers is expected");
   corrupt("tile", {-1, 8}, "integer is expected");
+  corrupt("compressed", true, "compressed without chunks");
 }
 
 TEST_F(IndexOfAFile, MustHaveAsManyChecksumsAsChunks) {
@@ -214,6 +215,12 @@ TEST_F(IndexOfAFile, MustHaveAsManyChecksumsAsChunks) {
   expect_refused("another format version");
   manifest_["format_version"] = 2;
   expect_refused("fewer checksums than chunks");  // before there is memory for each
+  manifest_["variables"][0]["compressed"] = true;
+  expect_refused("another format version");
+  manifest_["format_version"] = 3;
+  expect_refused("fewer checksums than chunks");
+  manifest_["variables"][0]["tile"] = {1 << 10U, 1024};
+  expect_refused("compressed chunks that are too large");
 }
 
 TEST_F(IndexOfAFile, MustHaveSensibleBoxes) {

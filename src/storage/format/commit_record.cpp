@@ -348,10 +348,16 @@ FileIndex StructureImage::index(const std::string& file_name) const {
                      file_name);
 }
 
-void write_checksums(const PosixFile& file, CommitRecord& commit_record, std::span<const std::uint64_t> checksums) {
-  const auto bytes = std::as_bytes(checksums);
-  file.write_all(bytes, commit_record.checksums.region.offset);
-  commit_record.checksums.digest = xxh3(bytes);
+void write_checksums(const PosixFile& file, CommitRecord& commit_record, const FileIndex& index) {
+  Xxh3Stream digest;
+  std::uint64_t offset = commit_record.checksums.region.offset;
+  for (const SharedWords* const words : {&index.checksums, &index.compressed_sizes}) {
+    const auto bytes = std::as_bytes(words->span());
+    file.write_all(bytes, offset);
+    digest.update(bytes);
+    offset += bytes.size();
+  }
+  commit_record.checksums.digest = digest.digest();
 }
 
 }  // namespace reprieve::storage

@@ -117,7 +117,8 @@ struct StructureImage {
 /// @throws CorruptError
 [[nodiscard]] StructureImage decode_structure_image(std::span<const std::byte> bytes);
 
-/// Writes the table of checksums, and keeps its digest in the commit record. @throws StorageError
-void write_checksums(const PosixFile& file, CommitRecord& commit_record, std::span<const std::uint64_t> checksums);
+/// Writes the table of checksums, with the sizes of compressed blocks, and keeps its digest in the commit record.
+/// @throws StorageError
+void write_checksums(const PosixFile& file, CommitRecord& commit_record, const FileIndex& index);
 
 }  // namespace reprieve::storage

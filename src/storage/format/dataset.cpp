@@ -8,6 +8,8 @@
 #include <memory>
 #include <numeric>
 
+#include "storage/bytes/compression.hpp"
+
 namespace reprieve::storage {
 
 namespace {
@@ -30,9 +32,11 @@ ChunkPart part_at(const Dataset& dataset, const Box& box, const Extents& at) {
     there.extent[d] = std::min(dataset.chunk[d], dataset.shape[d] - chunk.offset[d]);
   }
   ChunkPart part;
-  part.dataset.file_offset = dataset.file_offset + number * volume(dataset.chunk) * dataset.element_size;
-  part.dataset.shape = dataset.chunk;
-  part.dataset.element_size = dataset.element_size;
+  part.dataset = {dataset.file_offset + number * volume(dataset.chunk) * dataset.element_size,
+                  dataset.chunk,
+                  dataset.element_size,
+                  {},
+                  dataset.compressed};
   part.box = intersection(box, there);
   part.is_all = part.box == there;
   part.within = part.box;
@@ -79,6 +83,10 @@ constexpr std::uint64_t kMostFineChunks = std::uint64_t{1} << 23U;
 constexpr std::uint64_t kMostDivisor = 1 << 16U;
 /// The rows of a chunk are not shorter than two cache lines, unless those of the box are.
 constexpr std::uint64_t kLeastRowBytes = 128;
+/// A chunk that is compressed by itself: what a processor's cache holds.
+constexpr std::uint64_t kMostCompressedBytes = std::uint64_t{1} << 20U;
+/// An eighth of it is at least a page twice over.
+constexpr std::uint64_t kLeastCompressedBytes = std::uint64_t{64} << 10U;
 /// Padding may take that part of the array.
 constexpr std::uint64_t kMostPadding = 4;
 
@@ -182,7 +190,7 @@ double cut_part(const Extents& shape, const Extents& box, const Extents& chunk) 
 bool pads_little(const Extents& shape, const Extents& chunk, std::size_t element_size) {
   std::uint64_t stored = 0;
   const std::uint64_t bytes = bytes_in(shape, element_size);
-  return stored_bytes(shape, chunk, element_size, stored) && stored - bytes <= bytes / kMostPadding;
+  return stored_bytes({0, shape, element_size, chunk}, stored) && stored - bytes <= bytes / kMostPadding;
 }
 
 /// Reads the runs of a block in ascending order. Short ones that lie close to each other are read together with what is
@@ -285,6 +293,10 @@ std::uint64_t chunk_count(const Extents& chunk, std::span<const std::uint64_t> o
   return count;
 }
 
+std::uint64_t chunks_in(const Dataset& dataset) {
+  return chunk_count(dataset.chunk, Extents(dataset.shape.size(), 0), dataset.shape);
+}
+
 bool is_whole_chunks(const Extents& shape, const Extents& chunk, std::span<const std::uint64_t> offset,
                      std::span<const std::uint64_t> extent) {
   for (std::size_t d = 0; d < chunk.size(); ++d) {
@@ -307,20 +319,20 @@ ChunkPart chunk_part(const Dataset& dataset, const Box& box) {
   return part_at(dataset, box, at);
 }
 
-bool stored_bytes(const Extents& shape, const Extents& chunk, std::uint64_t element_size, std::uint64_t& bytes) {
-  Extents stored(shape);
-  for (std::size_t d = 0; d < chunk.size(); ++d) {
-    const std::uint64_t chunks = chunks_along(shape[d], chunk[d]);
-    if (__builtin_mul_overflow(chunks, chunk[d], &stored[d])) {
+bool stored_bytes(const Dataset& dataset, std::uint64_t& bytes) {
+  Extents stored(dataset.shape);
+  for (std::size_t d = 0; d < dataset.chunk.size(); ++d) {
+    const std::uint64_t chunks = chunks_along(dataset.shape[d], dataset.chunk[d]);
+    if (__builtin_mul_overflow(chunks, dataset.chunk[d], &stored[d])) {
       return false;
     }
   }
-  return checked_bytes(stored, element_size, bytes);
+  return checked_bytes(stored, dataset.element_size, bytes);
 }
 
 std::uint64_t stored_bytes(const Dataset& dataset) {
   std::uint64_t bytes = 0;
-  static_cast<void>(stored_bytes(dataset.shape, dataset.chunk, dataset.element_size, bytes));
+  static_cast<void>(stored_bytes(dataset, bytes));
   return bytes;
 }
 
@@ -413,6 +425,33 @@ Extents choose_chunk(const Extents& shape, std::size_t element_size, std::span<c
   }
   const Extents fine = fine_chunk(shape, usual, element_size);
   return cut_part(shape, usual, fine) <= kMostCutPart && fits(fine) ? fine : Extents{};
+}
+
+Extents choose_compressed_chunk(const Extents& shape, std::size_t element_size, std::span<const Box> boxes) {
+  const bool has_boxes = std::ranges::any_of(boxes, [](const Box& box) { return volume(box.extent) > 0; });
+  if (shape.empty() || !has_boxes || bytes_in(shape, element_size) <= kLeastChunkdBytes) {
+    return {};
+  }
+  Extents chunk = choose_chunk(shape, element_size, boxes);
+  if (chunk.empty()) {
+    chunk = usual_extent(shape, boxes);
+    if (bytes_in(chunk, element_size) < kLeastChunkBytes ||
+        (shape.size() > 1 && has_short_rows(shape, element_size, boxes))) {
+      return {};
+    }
+  }
+  for (std::uint64_t& length : chunk) {
+    const std::uint64_t parts = (bytes_in(chunk, element_size) - 1) / kMostCompressedBytes + 1;
+    length = std::max<std::uint64_t>((length - 1) / parts + 1, 1);
+  }
+  std::uint64_t& cut = *std::ranges::find_if(chunk, [](std::uint64_t length) { return length > 1; });
+  const std::uint64_t pages = kPageBytes / std::gcd(kPageBytes, bytes_in(chunk, element_size) / cut);
+  cut = (cut + pages - 1) / pages * pages;
+  const std::uint64_t bytes = bytes_in(chunk, element_size);
+  return is_possible_chunk(shape, chunk, element_size) && pads_little(shape, chunk, element_size) &&
+                 bytes % kPageBytes == 0 && bytes >= kLeastCompressedBytes && bytes <= kMaxBlockBytes
+             ? chunk
+             : Extents{};
 }
 
 std::optional<std::uint64_t> offset_if_dense(const Dataset& dataset, const Box& block) {

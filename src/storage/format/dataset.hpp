@@ -23,9 +23,12 @@ struct Dataset {
   Extents shape;
   std::size_t element_size = 1;
   Extents chunk{};  ///< empty: in C order as a whole; else the shape of its chunks
+  /// Whole chunks may lie there compressed. Each has the room for all its bytes.
+  bool compressed = false;
 };
 constexpr auto fields_of(const Dataset*) {
-  return std::tuple(&Dataset::file_offset, &Dataset::shape, &Dataset::element_size, &Dataset::chunk);
+  return std::tuple(&Dataset::file_offset, &Dataset::shape, &Dataset::element_size, &Dataset::chunk,
+                    &Dataset::compressed);
 }
 
 /// Where the bytes of a block begin in the file, if all lie side by side there. The block is as for `read_block`.
@@ -71,6 +74,9 @@ struct ChunkPart {
 [[nodiscard]] std::uint64_t chunk_count(const Extents& chunk, std::span<const std::uint64_t> offset,
                                         std::span<const std::uint64_t> extent);
 
+/// How many chunks an array has.
+[[nodiscard]] std::uint64_t chunks_in(const Dataset& dataset);
+
 /// True if a box of an array of @p shape is made of whole chunks, as far as the array goes.
 [[nodiscard]] bool is_whole_chunks(const Extents& shape, const Extents& chunk, std::span<const std::uint64_t> offset,
                                    std::span<const std::uint64_t> extent);
@@ -79,9 +85,8 @@ struct ChunkPart {
 [[nodiscard]] ChunkPart chunk_part(const Dataset& dataset, const Box& box);
 
 /// What the chunks take in the file, with their padding. False if that does not fit into a signed 64-bit file offset.
-/// @param chunk  as many dimensions as @p shape, none of them 0; or empty: no chunks
-[[nodiscard]] bool stored_bytes(const Extents& shape, const Extents& chunk, std::uint64_t element_size,
-                                std::uint64_t& bytes);
+/// The chunk has as many dimensions as the array, none of them 0.
+[[nodiscard]] bool stored_bytes(const Dataset& dataset, std::uint64_t& bytes);
 
 /// Of a dataset that is known to fit.
 [[nodiscard]] std::uint64_t stored_bytes(const Dataset& dataset);
@@ -127,5 +132,11 @@ class ChunkedSplit {
 /// @param boxes  of all ranks; empty ones count for nothing
 /// Cost: linear in the number of boxes.
 [[nodiscard]] Extents choose_chunk(const Extents& shape, std::size_t element_size, std::span<const Box> boxes);
+
+/// The same for an array that may be compressed: chunks of about 1 MiB, each of which is compressed by itself. Rows are
+/// cut too. A chunk is a multiple of a page, so that it goes past the page cache. Empty if there is none such, or if
+/// the boxes are smaller than a chunk is worth.
+[[nodiscard]] Extents choose_compressed_chunk(const Extents& shape, std::size_t element_size,
+                                              std::span<const Box> boxes);
 
 }  // namespace reprieve::storage

@@ -78,13 +78,18 @@ bool has_possible_types(const Members& members) {
 /// @param bytes  gets what the dataset takes, if it has chunks
 void check_chunk(const StoredVariable& variable, std::uint64_t& bytes) {
   if (variable.chunk.empty()) {
+    require(!variable.compressed, variable, "compressed without chunks");
     return;
   }
-  require(variable.distribution == state::Distribution::distributed, variable, "chunks of what is not distributed");
+  require(variable.distribution == state::Distribution::distributed ||
+              (variable.compressed && variable.distribution == state::Distribution::per_rank),
+          variable, "chunks of what is not distributed");
   require(variable.chunk.size() == variable.shape.size() &&
               is_possible_chunk(variable.shape, variable.chunk, variable.type.size_bytes) &&
-              storage::stored_bytes(variable.shape, variable.chunk, variable.type.size_bytes, bytes),
+              storage::stored_bytes(variable.dataset(), bytes),
           variable, "impossible chunks");
+  require(!variable.compressed || volume(variable.chunk) <= kMaxBlockBytes / variable.type.size_bytes, variable,
+          "compressed chunks that are too large");
 }
 
 /// Shape and region of a dataset, and the order of names.
@@ -225,6 +230,12 @@ FileIndex parse(const IndexBytes& bytes, Rows rows) {
   index.boxes = BoxTable(static_cast<std::size_t>(dimensions), bytes.boxes);
   require(index.boxes.words().size() == index.boxes.size() * index.boxes.row_words(), "a table is cut short");
   index.checksums = bytes.checksums;
+  if (index.may_be_compressed()) {
+    const std::size_t blocks = bytes.checksums.size() / 2;
+    require(bytes.checksums.size() == 2 * blocks, "not one size for each checksum");
+    index.checksums = bytes.checksums.part(0, blocks);
+    index.compressed_sizes = bytes.checksums.part(blocks, blocks);
+  }
   for (std::size_t i = 0; i < index.variables.size(); ++i) {
     check_variable(index, i);
   }
@@ -366,8 +377,13 @@ ChunkedSplit FileIndex::blocks_of(const StoredVariable& variable, const BoxRow& 
 }
 
 int FileIndex::format_version() const {
+  if (may_be_compressed()) {
+    return 3;
+  }
   return std::ranges::any_of(variables, [](const StoredVariable& v) { return !v.chunk.empty(); }) ? 2 : 1;
 }
+
+bool FileIndex::may_be_compressed() const { return std::ranges::any_of(variables, &StoredVariable::compressed); }
 
 const StoredVariable* FileIndex::find(const std::string& name) const {
   const auto found = std::ranges::lower_bound(variables, name, {}, &StoredVariable::name);

@@ -93,8 +93,9 @@ struct VariableFacts {
   [[nodiscard]] const VariableFacts& facts() const noexcept { return *this; }
 };
 
-/// The newest version of the format. A file has the oldest that knows all that is in it: without chunks, 1.
-inline constexpr int kFormatVersion = 2;
+/// The newest version of the format. A file has the oldest that knows all that is in it: without chunks, 1; without
+/// compressed ones, 2.
+inline constexpr int kFormatVersion = 3;
 /// What the commit record takes at the start of the file.
 inline constexpr std::uint64_t kCommitRecordBytes = 4096;
 
@@ -105,7 +106,8 @@ struct StoredVariable : VariableFacts {
   std::uint64_t piece_dimensions = 0;  ///< per-rank: number of dimensions of each rank's value
   std::size_t first_box = 0;           ///< the variable's rows in the table of boxes
   std::size_t box_count = 0;
-  Extents chunk{};  ///< the shape of its chunks in the file (dataset.hpp); empty: none
+  Extents chunk{};          ///< the shape of its chunks in the file (dataset.hpp); empty: none
+  bool compressed = false;  ///< whole chunks may be
   /// One of those that lie side by side at the start of the file. Of interest only while a file is written; not stored.
   bool small = false;
 
@@ -113,7 +115,7 @@ struct StoredVariable : VariableFacts {
   [[nodiscard]] std::uint64_t bytes() const { return volume(shape) * type.size_bytes; }
   /// What it takes in the file: more, where chunks have padding.
   [[nodiscard]] std::uint64_t stored_bytes() const { return storage::stored_bytes(dataset()); }
-  [[nodiscard]] Dataset dataset() const { return {file_offset, shape, type.size_bytes, chunk}; }
+  [[nodiscard]] Dataset dataset() const { return {file_offset, shape, type.size_bytes, chunk, compressed}; }
 };
 
 /// One row of the table of boxes: a box that one rank wrote. Looks at the memory of the table.
@@ -180,6 +182,8 @@ struct FileIndex {
   std::vector<StoredVariable> variables;  ///< sorted by name
   BoxTable boxes;
   SharedWords checksums;  ///< of every block of every box, in the order of the table of boxes
+  /// Of each of these blocks that is compressed, the bytes in the file; of others 0. Empty: the file has none.
+  SharedWords compressed_sizes{};
 
   /// The row of one of a variable's boxes, counted from 0.
   [[nodiscard]] BoxRow row(const StoredVariable& variable, std::size_t box) const&;
@@ -204,6 +208,8 @@ struct FileIndex {
   [[nodiscard]] static ChunkedSplit blocks_of(const StoredVariable& variable, const BoxRow& row);
   /// The version that @p variables need.
   [[nodiscard]] int format_version() const;
+  /// Whether some variable may have compressed chunks.
+  [[nodiscard]] bool may_be_compressed() const;
   /// Nothing if there is no such variable.
   [[nodiscard]] const StoredVariable* find(const std::string& name) const;
   /// Bytes of all variables.
@@ -258,7 +264,7 @@ constexpr auto fields_of(const CommitRecord*) {
 struct IndexBytes {
   CommitRecord commit_record;
   SharedWords boxes;
-  SharedWords checksums;
+  SharedWords checksums;                ///< and after them the sizes of compressed blocks, if variables may have such
   std::span<const std::byte> manifest;  ///< somebody else owns its memory
 };
 

@@ -2,6 +2,7 @@
 #include "storage/format/layout.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 #include <span>
@@ -152,7 +153,7 @@ std::size_t box_dimensions(const Gathered& all) {
 /// lie on one grid: what was checked once is not checked again.
 class Grids {
  public:
-  explicit Grids(bool in_chunks) : in_chunks_(in_chunks) {}
+  explicit Grids(Chunking chunking) : chunking_(chunking) {}
 
   /// @param variable  outlives this; @throws UsageError if boxes overlap
   Extents chunk_of(const GatheredVariable& variable) {
@@ -171,6 +172,15 @@ class Grids {
     return known_.emplace(digest, Known{&variable, chosen(variable.chiefs, boxes)})->second.chunk;
   }
 
+  /// What neighbours share is not compressed.
+  [[nodiscard]] bool may_be_compressed(const VariableFacts& variable) const {
+    return chunking_ == Chunking::compressed && !variable.is_shared && !variable.is_copy;
+  }
+
+  Extents chunk_of_pieces(const VariableFacts& variable, std::span<const Box> boxes) const {
+    return chosen(variable, boxes);
+  }
+
   Extents chunk_of_parts(const VariableFacts& variable, const PartsOfBoxes& parts) const {
     std::vector<Box> boxes;
     for (const auto& of_box : parts) {
@@ -186,7 +196,11 @@ class Grids {
   };
 
   [[nodiscard]] Extents chosen(const VariableFacts& variable, std::span<const Box> boxes) const {
-    return in_chunks_ ? choose_chunk(variable.shape, variable.type.size_bytes, boxes) : Extents{};
+    if (chunking_ == Chunking::none) {
+      return {};
+    }
+    return may_be_compressed(variable) ? choose_compressed_chunk(variable.shape, variable.type.size_bytes, boxes)
+                                       : choose_chunk(variable.shape, variable.type.size_bytes, boxes);
   }
 
   static void check_apart(const GatheredVariable& variable, const std::vector<Box>& boxes) {
@@ -206,7 +220,7 @@ class Grids {
     }
   }
 
-  bool in_chunks_;
+  Chunking chunking_;
   std::unordered_multimap<std::uint64_t, Known> known_;
 };
 
@@ -229,8 +243,8 @@ std::size_t row_count(const Gathered& all) {
 class Planner {
  public:
   /// @param parts  of the boxes of shared variables
-  Planner(const Gathered& all, const std::vector<PartsOfBoxes>& parts, bool in_chunks, FileIndex& index)
-      : all_(all), parts_(parts), index_(index), grids_(in_chunks), rows_(box_dimensions(all)) {
+  Planner(const Gathered& all, const std::vector<PartsOfBoxes>& parts, Chunking chunking, FileIndex& index)
+      : all_(all), parts_(parts), index_(index), grids_(chunking), rows_(box_dimensions(all)) {
     rows_.reserve(row_count(all));
   }
 
@@ -253,7 +267,9 @@ class Planner {
   /// The tables, when all variables are added.
   void finish() {
     index_.boxes = rows_.take();
-    index_.checksums = SharedWords(std::vector<std::uint64_t>(static_cast<std::size_t>(checksums_)));
+    const std::vector<std::uint64_t> words(static_cast<std::size_t>(checksums_));
+    index_.checksums = SharedWords(words);
+    index_.compressed_sizes = index_.may_be_compressed() ? SharedWords(words) : SharedWords();
   }
 
  private:
@@ -270,13 +286,22 @@ class Planner {
   void add_pieces(StoredVariable& variable, Numbers numbers) {
     std::uint64_t elements = 0;
     variable.piece_dimensions = variable.shape.size();
-    variable.shape = {0};
+    const auto shape_of = [&](std::size_t rank) {
+      return numbers.subspan(rank * variable.piece_dimensions, variable.piece_dimensions);
+    };
+    std::vector<Box> boxes;
     for (std::size_t rank = 0; rank < all_.ranks; ++rank) {
-      const Numbers shape = numbers.subspan(rank * variable.piece_dimensions, variable.piece_dimensions);
-      add_row(variable, rank, {&elements, 1}, shape);
-      elements += volume(shape);
+      boxes.push_back({{elements}, {volume(shape_of(rank))}});
+      elements += boxes.back().extent[0];
     }
     variable.shape = {elements};
+    if (grids_.may_be_compressed(variable)) {
+      variable.chunk = grids_.chunk_of_pieces(variable, boxes);
+      variable.compressed = !variable.chunk.empty();
+    }
+    for (std::size_t rank = 0; rank < all_.ranks; ++rank) {
+      add_row(variable, rank, boxes[rank].offset, shape_of(rank));
+    }
   }
 
   void add_parts(StoredVariable& variable, const GatheredVariable& gathered, const PartsOfBoxes& parts) {
@@ -291,6 +316,7 @@ class Planner {
 
   void add_boxes(StoredVariable& variable, const GatheredVariable& gathered) {
     variable.chunk = grids_.chunk_of(gathered);
+    variable.compressed = !variable.chunk.empty() && grids_.may_be_compressed(variable);
     gathered.for_each_box(
         [&](std::size_t rank, Numbers offset, Numbers extent) { add_row(variable, rank, offset, extent); });
   }
@@ -303,14 +329,14 @@ class Planner {
   std::uint64_t checksums_ = 0;
 };
 
-FileIndex plan_gathered(Gathered all, const FileMetadata& metadata, bool in_chunks) {
+FileIndex plan_gathered(Gathered all, const FileMetadata& metadata, Chunking chunking) {
   const std::vector<PartsOfBoxes> parts = part_shared(all);
   arrange_texts(all);
   FileIndex index;
   index.metadata = metadata;
   index.metadata.world_size = static_cast<int>(all.ranks);
   index.variables.reserve(all.variables.size());
-  Planner planner(all, parts, in_chunks, index);
+  Planner planner(all, parts, chunking, index);
   for (std::size_t v = 0; v < all.variables.size(); ++v) {
     planner.add(v);
   }
@@ -490,7 +516,7 @@ class ScalePlanner {
 
 }  // namespace
 
-FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata, bool in_chunks) {
+FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata, Chunking chunking) {
   check_same_names(by_rank);
   check_same_kinds(by_rank);
   compare_texts(by_rank);
@@ -499,21 +525,21 @@ FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMet
   for (const auto& descriptions : by_rank) {
     told.push_back(encode_descriptions(descriptions));
   }
-  return plan_gathered(gather_numbers(std::move(by_rank.front()), std::move(told)), metadata, in_chunks);
+  return plan_gathered(gather_numbers(std::move(by_rank.front()), std::move(told)), metadata, chunking);
 }
 
-FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata, bool in_chunks) {
+FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata, Chunking chunking) {
   if (told.size() == 1 || told.back().facts.empty()) {
     auto chiefs = decode_descriptions(told.front().facts, told.front().numbers);
     told.front().facts = {};
-    return plan_gathered(gather_numbers(std::move(chiefs), std::move(told)), metadata, in_chunks);
+    return plan_gathered(gather_numbers(std::move(chiefs), std::move(told)), metadata, chunking);
   }
   ByRank by_rank;
   by_rank.reserve(told.size());
   for (const DescriptionMessage& message : told) {
     by_rank.push_back(decode_descriptions(message.facts, message.numbers));
   }
-  return plan_file(std::move(by_rank), metadata, in_chunks);
+  return plan_file(std::move(by_rank), metadata, chunking);
 }
 
 Places places_in(const FileIndex& index, int ranks) {
@@ -526,22 +552,41 @@ Places places_in(const FileIndex& index, int ranks) {
 }
 
 void place_checksums(FileIndex& index, const std::vector<Bytes>& by_rank) {
-  std::vector<std::uint64_t> table(index.checksums.size());
-  const auto bytes = std::as_writable_bytes(std::span(table));
-  std::vector<std::size_t> taken(by_rank.size(), 0);
+  std::vector<std::uint64_t> blocks(by_rank.size());  // of each rank
+  const auto blocks_of_row = [&](std::size_t i) {
+    const bool is_last = i + 1 == index.boxes.size();
+    return (is_last ? index.checksums.size() : index.boxes.row(i + 1, 0, 0).first_checksum) -
+           index.boxes.row(i, 0, 0).first_checksum;
+  };
   for (std::size_t i = 0; i < index.boxes.size(); ++i) {
-    const BoxRow row = index.boxes.row(i, 0, 0);
-    const std::uint64_t end =
-        i + 1 < index.boxes.size() ? index.boxes.row(i + 1, 0, 0).first_checksum : index.checksums.size();
-    const auto rank = static_cast<std::size_t>(row.rank);
-    const auto size = static_cast<std::size_t>(end - row.first_checksum) * sizeof(std::uint64_t);
-    if (size > by_rank[rank].size() - taken[rank]) {
+    blocks[static_cast<std::size_t>(index.boxes.rank_of(i))] += blocks_of_row(i);
+  }
+  constexpr std::size_t word = sizeof(std::uint64_t);
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (by_rank[rank].size() < blocks[rank] * word) {
       throw Error(ErrorCode::internal, "rank " + std::to_string(rank) + " sent too few checksums");
     }
-    std::copy_n(by_rank[rank].data() + taken[rank], size, bytes.data() + row.first_checksum * sizeof(std::uint64_t));
-    taken[rank] += size;
   }
-  index.checksums = SharedWords(std::move(table));
+  std::vector<std::uint64_t> checksums(index.checksums.size());
+  std::vector<std::uint64_t> sizes(index.compressed_sizes.size());
+  std::vector<std::uint64_t> taken(by_rank.size());
+  for (std::size_t i = 0; i < index.boxes.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(index.boxes.rank_of(i));
+    const auto take = [&](std::vector<std::uint64_t>& table, std::uint64_t before) {
+      std::memcpy(table.data() + index.boxes.row(i, 0, 0).first_checksum, &by_rank[rank][before * word],
+                  blocks_of_row(i) * word);
+    };
+    if (blocks_of_row(i) == 0) {
+      continue;
+    }
+    take(checksums, taken[rank]);
+    if (!sizes.empty() && by_rank[rank].size() == 2 * blocks[rank] * word) {
+      take(sizes, blocks[rank] + taken[rank]);
+    }
+    taken[rank] += blocks_of_row(i);
+  }
+  index.checksums = SharedWords(std::move(checksums));
+  index.compressed_sizes = SharedWords(std::move(sizes));
 }
 
 std::vector<DimensionScale> plan_scales(const FileIndex& index) { return ScalePlanner(index).run(); }

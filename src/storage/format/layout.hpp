@@ -12,19 +12,25 @@
 
 namespace reprieve::storage {
 
+/// Which arrays lie in chunks (dataset.hpp).
+enum class Chunking : std::uint8_t {
+  none,
+  where_better,  ///< those for which chunks are better than rows
+  compressed,    ///< and all that may be compressed
+};
+
 /// Makes the index of a new file: its variables, boxes, and room for the checksums. The file offsets are not known yet.
 /// @param by_rank  every rank's variables, sorted by name
-/// @param in_chunks  arrays for which chunks are better than rows get them (dataset.hpp)
 /// @throws MismatchError if the ranks registered different variables, types or shapes, listing every difference;
 /// UsageError if boxes of one variable overlap
 [[nodiscard]] FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata,
-                                  bool in_chunks = true);
+                                  Chunking chunking = Chunking::where_better);
 
 /// The same. Takes little memory beside that of the messages where the facts of all ranks are equal.
 /// @param told  by every rank, as encode_descriptions makes it; facts that are equal on all ranks by rank 0 alone
 /// @throws Error (internal) if a message is cut short. Cost: of the order of all boxes, with their logarithm.
 [[nodiscard]] FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata,
-                                  bool in_chunks = true);
+                                  Chunking chunking = Chunking::where_better);
 
 /// What the ranks must know of a file.
 struct Places {
@@ -34,8 +40,8 @@ struct Places {
 
 [[nodiscard]] Places places_in(const FileIndex& index, int ranks);
 
-/// Takes over the checksums that every rank sent, in the order of its rows.
-/// @throws Error (internal) if a rank sent too few
+/// Takes over the checksums that every rank sent, in the order of its rows; after them, if it compressed blocks, as
+/// many sizes. @throws Error (internal) if a rank sent too few
 void place_checksums(FileIndex& index, const std::vector<Bytes>& by_rank);
 
 /// A dimension that variables name (Annotation::dims), and who is on it. It becomes one dataset, a dimension scale,

@@ -145,6 +145,9 @@ json encode_variable(const StoredVariable& variable) {
                 {"file_offset", variable.file_offset},
                 {"piece_dimensions", variable.piece_dimensions}};
   put_unless_empty(entry, "tile", variable.chunk);
+  if (variable.compressed) {
+    entry["compressed"] = true;
+  }
   if (variable.is_copy) {
     entry["copy"] = true;
   }
@@ -332,7 +335,7 @@ struct Field {
   bool is_required;
   void (*read)(In& in, Out& variable, bool& is_texts);
 };
-constexpr std::array<Field, 10> kFields{{
+constexpr std::array<Field, 11> kFields{{
     {"class", true, [](In& in, Out& v, bool&) { v.type.element_class = element_class_named(in.text()); }},
     {"distribution", true,
      [](In& in, Out& v, bool&) { v.distribution = named<state::Distribution>(kDistributionNames, in.text()); }},
@@ -341,6 +344,7 @@ constexpr std::array<Field, 10> kFields{{
     {"piece_dimensions", true, [](In& in, Out& v, bool&) { v.piece_dimensions = in.number<std::uint64_t>(); }},
     {"shape", true, [](In& in, Out& v, bool&) { v.shape = in.numbers(); }},
     {"size_bytes", true, [](In& in, Out& v, bool&) { v.type.size_bytes = in.number<std::uint32_t>(); }},
+    {"compressed", false, [](In& in, Out& v, bool&) { v.compressed = in.value().get<bool>(); }},
     {"copy", false, [](In& in, Out& v, bool&) { v.is_copy = in.value().get<bool>(); }},
     {"texts", false, [](In& in, Out&, bool& is_texts) { is_texts = in.value().get<bool>(); }},
     {"tile", false,

@@ -125,7 +125,7 @@ constexpr hsize_t kFixedStructureBytes = hsize_t{64} << 10U;
 hsize_t most_structure_bytes(const FileIndex& index) {
   constexpr hsize_t per_variable = 512;
   return kFixedStructureBytes + per_variable * index.variables.size() + most_annotation_bytes(index) +
-         most_member_bytes(index);
+         most_member_bytes(index) + sum_of(index.variables, most_index_bytes);
 }
 
 /// The estimated size of the structures. HDF5 puts them in one piece of that size at the start of the file. The rest of
@@ -134,7 +134,8 @@ hsize_t most_structure_bytes(const FileIndex& index) {
 hsize_t structure_bytes(const FileIndex& index) {
   constexpr hsize_t per_variable = 160;
   constexpr hsize_t per_group = 512;
-  hsize_t bytes = kFixedStructureBytes + most_annotation_bytes(index) + most_member_bytes(index);
+  hsize_t bytes = kFixedStructureBytes + most_annotation_bytes(index) + most_member_bytes(index) +
+                  sum_of(index.variables, most_index_bytes);
   std::string_view group;
   for (const StoredVariable& variable : index.variables) {  // sorted, so those of a group are neighbours
     bytes += per_variable + variable.name.size() + sizeof(std::uint64_t) * variable.shape.size();
@@ -294,6 +295,9 @@ class Layouter {
   void create_variable(const Hdf5Handle& group, StoredVariable& variable, hid_t type, const Extents& shape) {
     if (!variable.chunk.empty()) {
       const Hdf5Handle creation = chunked_creation(dataset_creation_, variable.chunk);
+      if (variable.compressed) {
+        add_filter(creation.get(), variable);
+      }
       const Hdf5Handle dataset = create_dataset(group.get(), variable.name, type, shape, creation);
       variable.file_offset = place_of_chunks(dataset.get(), variable.dataset());
       return;
@@ -334,9 +338,9 @@ class Layouter {
   /// The checksums are known only with the data. The dataset gets its space now, and its content with the commit
   /// record.
   Region create_checksums(hid_t group) {
-    const auto dataset =
-        create_dataset(group, "checksums", H5T_NATIVE_UINT64, {index_.checksums.size()}, dataset_creation_);
-    return region_of(dataset, index_.checksums.size() * sizeof(std::uint64_t));
+    const std::size_t words = index_.checksums.size() + index_.compressed_sizes.size();
+    const auto dataset = create_dataset(group, "checksums", H5T_NATIVE_UINT64, {words}, dataset_creation_);
+    return region_of(dataset, words * sizeof(std::uint64_t));
   }
 
   /// JSON, padded with spaces before the list of variables.
@@ -419,7 +423,7 @@ bool is_covered(const FileIndex& index) {
 bool are_alike(const StoredVariable& a, const StoredVariable& b) {
   return a.name == b.name && a.distribution == b.distribution && a.type == b.type && a.shape == b.shape &&
          a.is_copy == b.is_copy && a.annotation == b.annotation && a.members == b.members &&
-         a.piece_dimensions == b.piece_dimensions && a.chunk == b.chunk;
+         a.piece_dimensions == b.piece_dimensions && a.chunk == b.chunk && a.compressed == b.compressed;
 }
 
 /// False if the variables, or their boxes, are others, or if another version made the stored file: it may have made
@@ -438,11 +442,13 @@ bool are_alike(const FileIndex& stored, const FileIndex& index) {
 
 LaidOutFile::LaidOutFile(FileIndex index) : index_(std::move(index)), layout_(PosixFile::create_in_memory()) {
   const QuietHdf5 quiet;
+  const NoPlugins no_plugins;
   commit_record_ = Layouter(layout_.path(), index_).run();
   commit_record_.file_size = index_.file_size = layout_.size();
   commit_record_.format_version = index_.metadata.format_version;
   fields_bytes_ = place_of_list(read_manifest_bytes(layout_, commit_record_));
   regions_ = structure_regions(index_, commit_record_.checksums.region);
+  chunk_indexes_.emplace(layout_, regions_, index_).write(layout_, index_, false);
   covered_ = is_covered(index_);
 }
 
@@ -457,6 +463,7 @@ LaidOutFile::LaidOutFile(FileIndex stored, const PosixFile& model, const CommitR
   if (copy(model, layout_, regions_) != commit_record_.structure_digest) {
     throw CorruptError(model.path().string() + ": HDF5's structures are corrupt (checksum differs)");
   }
+  chunk_indexes_.emplace(layout_, regions_, index_).write(layout_, index_, false);
 }
 
 std::unique_ptr<LaidOutFile> LaidOutFile::like(const PosixFile& model, FileIndex& stored, const FileIndex& index) {
@@ -511,6 +518,14 @@ bool LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle, bool 
   return rewrites;
 }
 
+void LaidOutFile::write_chunk_sizes(const PosixFile& target) {
+  if (index_.may_be_compressed()) {
+    chunk_indexes_->write(layout_, index_, true);
+    commit_record_.structure_digest = copy(layout_, target, regions_);
+    chunk_indexes_->write(layout_, index_, false);
+  }
+}
+
 StructureImage LaidOutFile::image() const {
   StructureImage image{commit_record_, regions_, {}};
   image.content.resize(static_cast<std::size_t>(sum_of(regions_, &Region::size)));
@@ -525,7 +540,7 @@ StructureImage LaidOutFile::image() const {
 
 std::uint64_t most_file_bytes(const FileIndex& index) {
   std::uint64_t bytes = index.state_bytes() + 2 * most_structure_bytes(index) + index.boxes.words().size_bytes() +
-                        index.checksums.size() * sizeof(std::uint64_t);
+                        (index.checksums.size() + index.compressed_sizes.size()) * sizeof(std::uint64_t);
   constexpr std::uint64_t per_dimension = 24;  // a number of 64 bits in the manifest
   for (const StoredVariable& variable : index.variables) {
     bytes += kAlignmentBytes + 2 * variable.name.size() + 2 * per_dimension * variable.shape.size() +

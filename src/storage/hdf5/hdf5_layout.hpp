@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/commit_record.hpp"
 #include "storage/format/dataset.hpp"
 #include "storage/format/file_index.hpp"
+#include "storage/hdf5/chunk_index.hpp"
 #include "storage/hdf5/hdf5_handle.hpp"
 
 namespace reprieve::storage {
@@ -48,6 +50,10 @@ class LaidOutFile {
   /// Returns whether it was that.
   bool put_on_disk(const core::FileAddress& file, bool recycle, bool shares_pages);
 
+  /// Writes the structure into @p target once more, with the sizes of compressed chunks that the index has by now.
+  /// Nothing if no array may be compressed.
+  void write_chunk_sizes(const PosixFile& target);
+
   /// The structure, with its digest, for a file that somebody else makes of it.
   [[nodiscard]] StructureImage image() const;
 
@@ -64,6 +70,8 @@ class LaidOutFile {
   CommitRecord commit_record_;
   std::size_t fields_bytes_ = 0;  ///< of the manifest: what comes before the list of variables
   std::vector<Region> regions_;
+  /// Their entries say that no chunk is compressed: so it is where node-local copies become a file.
+  std::optional<ChunkIndexes> chunk_indexes_;
   bool covered_ = false;
 };
 

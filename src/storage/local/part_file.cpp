@@ -472,7 +472,7 @@ void add_part(const core::FileAddress& file, const Part& part, std::span<const s
   const std::vector<WriteItem> items = items_of(part, data, index);
   PosixFile target = PosixFile::open_to_write(file);
   DataStream stream(target, durable ? FileIo::automatic : FileIo::page_cache, data.size());
-  const std::vector<std::uint64_t> checksums = write_items(stream, items);
+  const std::vector<std::uint64_t> checksums = write_items(stream, items).checksums;
   stream.finish();
   if (checksums != part.tables().checksums) {
     reject(part, "is corrupt (checksum differs)");
@@ -487,7 +487,7 @@ void add_part(const core::FileAddress& file, const Part& part, std::span<const s
 void end_assembly(const core::FileAddress& file, const StructureImage& image, const FileIndex& index, bool durable) {
   PosixFile target = PosixFile::open_to_write(file);
   CommitRecord commit_record = image.commit_record;
-  write_checksums(target, commit_record, index.checksums.span());
+  write_checksums(target, commit_record, index);
   write_commit_record(target, commit_record);
   if (durable) {
     target.sync();

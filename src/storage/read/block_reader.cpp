@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/log.hpp"
+#include "storage/bytes/compression.hpp"
 
 namespace reprieve::storage {
 
@@ -20,6 +21,36 @@ std::string BlockReader::region_of(const StoredVariable& variable, const BoxRow&
 
 std::uint64_t BlockReader::expected_digest(const Place& place) const {
   return index_.checksums[static_cast<std::size_t>(place.row.first_checksum + place.number)];
+}
+
+std::uint64_t BlockReader::compressed_size(const Place& place) const {
+  if (file_ == nullptr || !place.variable.compressed) {
+    return 0;
+  }
+  const std::uint64_t size = index_.compressed_sizes[static_cast<std::size_t>(place.row.first_checksum + place.number)];
+  const std::size_t element_size = place.variable.type.size_bytes;
+  if (size > 0 &&
+      (volume(place.block.extent) != volume(place.variable.chunk) || size > bytes_of(place.block, element_size))) {
+    throw CorruptError(name_ + ": variable '" + place.variable.name + "': an impossible size of compressed " +
+                       region_of(place.variable, place.row, place.block));
+  }
+  return size;
+}
+
+bool BlockReader::read_compressed(const Place& place, std::uint64_t size, std::span<std::byte> content,
+                                  ReadFrom from) const {
+  const std::uint64_t offset = chunk_part(place.variable.dataset(), place.block).dataset.file_offset;
+  compressed_.resize(static_cast<std::size_t>(size));
+  if (from == ReadFrom::device) {
+    file_->read_all_again(compressed_, offset);
+  } else {
+    file_->read_all(compressed_, offset);
+  }
+  if (!decompress(compressed_, content)) {
+    return false;
+  }
+  digest_.update(content);
+  return true;
 }
 
 void BlockReader::expect(const StoredVariable& variable, const ChunkedSplit& split, std::uint64_t first,
@@ -41,6 +72,13 @@ void BlockReader::read_once(const Place& place, std::span<std::byte> content) co
   Xxh3Stream* const digest = verify_ ? &digest_ : nullptr;
   if (source_ != nullptr) {
     source_->for_each_piece(place.variable, place.row, place.number, content.size(), copying_to(content, digest));
+    return;
+  }
+  if (const std::uint64_t size = compressed_size(place); size > 0) {
+    if (!read_compressed(place, size, content, ReadFrom::cache) && !verify_) {
+      throw CorruptError(name_ + ": variable '" + place.variable.name +
+                         "': " + region_of(place.variable, place.row, place.block) + " cannot be decompressed");
+    }
     return;
   }
   const Dataset dataset = place.variable.dataset();
@@ -109,7 +147,11 @@ bool BlockReader::read_right(const Place& place, std::span<std::byte> content) c
     return false;
   }
   digest_.reset();
-  read_block(*file_, place.variable.dataset(), place.block, content, &digest_, ReadFrom::device);
+  if (const std::uint64_t size = compressed_size(place); size > 0) {
+    static_cast<void>(read_compressed(place, size, content, ReadFrom::device));
+  } else {
+    read_block(*file_, place.variable.dataset(), place.block, content, &digest_, ReadFrom::device);
+  }
   if (digest_.digest() != expected) {
     return false;
   }
@@ -141,7 +183,7 @@ bool BlockReader::block_is_right(const Place& place) {
       source_->for_each_piece(place.variable, place.row, place.number, size, adding_to(digest_));
       return true;
     }
-    return reader_ && offset && reader_->digest(*offset, size, digest_);
+    return reader_ && offset && compressed_size(place) == 0 && reader_->digest(*offset, size, digest_);
   };
   if (add_to_digest() && digest_.digest() == expected_digest(place)) {
     if (news_ != nullptr) {
@@ -251,7 +293,8 @@ void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, c
   const ChunkedSplit split = FileIndex::blocks_of(variable, row);
   const auto blocks = split.intersecting(target.box);
   // What all ranks read comes through the page cache, so that a node asks the device for it once.
-  const bool reads_ahead = reader_ && blocks.size() > 1 && variable.distribution != state::Distribution::replicated;
+  const bool reads_ahead =
+      reader_ && blocks.size() > 1 && !variable.compressed && variable.distribution != state::Distribution::replicated;
   std::size_t run_end = 0;  // of the blocks that are read ahead
   for (std::size_t n = 0; n < blocks.size(); ++n) {
     const std::uint64_t i = blocks[n];

@@ -109,6 +109,11 @@ class BlockReader {
   /// Reads the block in the usual way, whatever that is.
   void read_once(const Place& place, std::span<std::byte> content) const;
   [[nodiscard]] std::uint64_t expected_digest(const Place& place) const;
+  /// What a block takes in the file if it is compressed, else 0. @throws CorruptError if that is impossible
+  [[nodiscard]] std::uint64_t compressed_size(const Place& place) const;
+  /// False if the bytes there are no compressed block.
+  [[nodiscard]] bool read_compressed(const Place& place, std::uint64_t size, std::span<std::byte> content,
+                                     ReadFrom from) const;
   /// The same, as an error.
   void read_into(const Place& place, std::span<std::byte> content) const;
   [[nodiscard]] std::span<std::byte> buffer_for(const Place& place);
@@ -136,6 +141,7 @@ class BlockReader {
   mutable Xxh3Stream digest_;                 ///< of the block that was read last
   mutable std::optional<FileReader> reader_;  ///< of the file
   mutable state::Staging staging_;
+  mutable Bytes compressed_;
   Bytes buffer_;
 };
 

@@ -144,6 +144,7 @@ CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, core::FileAddres
                                    LayoutCache& cache)
     : comm_(comm), options_(options), writer_(kWriterRows.at(static_cast<std::size_t>(options.writer))), cache_(cache) {
   plan_.file = std::move(file);
+  plan_.compress = options.compress;
   // What need not be durable is done when it is in the page cache.
   plan_.io = options.io == FileIo::automatic && !options.durable ? FileIo::page_cache : options.io;
 }
@@ -235,6 +236,14 @@ bool CheckpointWriter::kept_layout_takes(const FileMetadata& metadata, const std
   return comm_.max(takes ? 0 : 1, what) == 0;
 }
 
+Chunking CheckpointWriter::chunking() const {
+  if (!writer_.in_chunks) {
+    return Chunking::none;
+  }
+  return options_.compress.compression != Compression::none && can_lay_out_compressed() ? Chunking::compressed
+                                                                                        : Chunking::where_better;
+}
+
 void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
                                     const std::string& what) {
   cache_.content.reset();
@@ -244,7 +253,7 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
   Places places;
   comm_.on_chief(
       [&] {
-        FileIndex index = plan_file(std::move(told), metadata, writer_.in_chunks);
+        FileIndex index = plan_file(std::move(told), metadata, chunking());
         // The limit holds for files in memory too, and HDF5 does not survive an error there.
         check_file_size_limit(plan_.file, most_file_bytes(index));
         file = laid_out_as_before(index);
@@ -292,7 +301,7 @@ void CheckpointWriter::apply_places(const Bytes& common, const Bytes& own) {
       pad_texts(variables_[v], dataset.element_size);
     }
     positions.push_back(description.distribution == Distribution::per_rank ? from_own.word() : 0);
-    WritePlan::Variable planned{description.name, dataset.file_offset, stored_bytes(dataset)};
+    WritePlan::Variable planned{description.name, dataset.file_offset, storage::stored_bytes(dataset)};
     decoder.get(planned.scattered);
     plan_.variables.push_back(std::move(planned));
     if (description.is_shared) {
@@ -325,15 +334,15 @@ void CheckpointWriter::add_items(LocalVariable& variable, const Dataset& dataset
     return;
   }
   for (BoxView<const std::byte>& view : std::exchange(variable.views, {})) {
+    if (distribution == Distribution::per_rank) {
+      view.box = {{position}, {volume(view.box.extent)}};
+      view.strides_bytes = dense_strides(view.box.extent, dataset.element_size);
+    }
     if (!dataset.chunk.empty()) {
       add_chunks(view, dataset);
       continue;
     }
-    WriteItem& item = plan_.items.emplace_back(WriteItem{dataset, std::move(view)});
-    if (distribution == Distribution::per_rank) {
-      item.source.box = {{position}, {volume(item.source.box.extent)}};
-      item.source.strides_bytes = dense_strides(item.source.box.extent, dataset.element_size);
-    }
+    plan_.items.push_back({dataset, std::move(view)});
   }
 }
 
@@ -376,7 +385,10 @@ void CheckpointWriter::complete() {
 }
 
 void CheckpointWriter::gather_and_write_checksums(const std::string& what) {
-  const std::vector<Bytes> by_rank = comm_.gather(std::as_bytes(std::span(written_.checksums)), what);
+  std::vector<std::uint64_t> blocks = std::move(written_.blocks.checksums);
+  const std::vector<std::uint64_t>& sizes = written_.blocks.compressed_sizes;
+  blocks.insert(blocks.end(), sizes.begin(), sizes.end());
+  const std::vector<Bytes> by_rank = comm_.gather(std::as_bytes(std::span(blocks)), what);
   comm_.on_chief(
       [&] {
         place_checksums(cache_.content->file->index(), by_rank);
@@ -391,8 +403,9 @@ void CheckpointWriter::write_checksums_and_commit_record() {
   }
   const PosixFile& file = *written_.file;
   check_structure(file);
+  cache_.content->file->write_chunk_sizes(file);
   CommitRecord commit_record = cache_.content->file->commit_record();
-  write_checksums(file, commit_record, cache_.content->file->index().checksums.span());
+  write_checksums(file, commit_record, cache_.content->file->index());
   core::failpoint("save.checksums_written");
   write_commit_record(file, commit_record);
   core::failpoint("save.record_written");

@@ -16,6 +16,7 @@
 #include "storage/format/commit_record.hpp"
 #include "storage/format/description.hpp"
 #include "storage/format/file_index.hpp"
+#include "storage/format/layout.hpp"
 #include "storage/write/write_item.hpp"
 #include "storage/write/writers.hpp"
 
@@ -59,6 +60,7 @@ struct WriteOptions {
   WriterKind writer = WriterKind::direct;
   bool durable = true;
   FileIo io = FileIo::automatic;
+  CompressItems compress{};
   bool recycle = false;  ///< the file is there, and its blocks may be written over
   /// Rank 0's: the save that has left the file as it is, if it was one of this run; 0: not known.
   std::uint64_t left_by_save = 0;
@@ -121,6 +123,7 @@ class CheckpointWriter {
   [[nodiscard]] DescriptionMessage describe(const std::string& what) const;
   void find_layout(DescriptionMessage description, FileMetadata metadata, const std::string& what);
   [[nodiscard]] bool kept_layout_takes(const FileMetadata& metadata, const std::string& what);
+  [[nodiscard]] Chunking chunking() const;
   void lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
                     const std::string& what);
   [[nodiscard]] std::unique_ptr<LaidOutFile> laid_out_as_before(FileIndex& index);

@@ -81,6 +81,12 @@ class DataStream::WriteQueue {
 
   [[nodiscard]] bool has_threads() const noexcept { return started_ > 0; }
 
+  /// Writes that are over, but not waited for.
+  [[nodiscard]] std::size_t done() {
+    const std::lock_guard lock(mutex_);
+    return done_.size();
+  }
+
   /// Begins a write. At most `kMaxPendingWrites` may be under way.
   void submit(const Write& write) {
     {
@@ -310,6 +316,9 @@ void DataStream::wait_for_one() {
   free_.push_back(queue_->wait());
   --under_way_;
 }
+
+/// All buffers but the one that is being filled.
+bool DataStream::is_busy() const { return queue_ && under_way_ - queue_->done() + 1 >= kMaxPendingWrites; }
 
 void DataStream::start_writeback() {
   if (current_) {

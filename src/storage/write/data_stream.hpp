@@ -55,6 +55,9 @@ class DataStream {
   /// Returns when all bytes have been handed to the file system. @throws StorageError
   void finish();
 
+  /// True if the next bytes would wait for earlier ones. What goes through the page cache never does.
+  [[nodiscard]] bool is_busy() const;
+
   /// True if bytes go past the page cache.
   [[nodiscard]] bool is_direct() const noexcept { return queue_ != nullptr; }
 

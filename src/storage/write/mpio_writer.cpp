@@ -151,8 +151,8 @@ WrittenPart write_by_mpio(cluster::Communicator& comm, const WritePlan& plan, co
   comm.agree(core::capture([&] { CollectiveTransfer(comm, plan).run(); }), "writing through MPI-IO");
   // MPI-IO can lose data without a word: what counts is what can be read back. Any rank may have written for others,
   // so every rank keeps the file open to make it durable.
-  WrittenPart part{checksums_of(plan.items), PosixFile::open_to_write(plan.file)};
-  check_items(*part.file, plan.items, part.checksums);
+  WrittenPart part{{checksums_of(plan.items)}, PosixFile::open_to_write(plan.file)};
+  check_items(*part.file, plan.items, part.blocks.checksums);
   return part;
 }
 

@@ -69,7 +69,7 @@ std::vector<Description> all_declared(const Checkpoint::Registry& registry) {
 /// Rank 0 plans a file for them, which finds all that is wrong.
 void compare_on_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts) {
   auto told = send_to_rank_0(comm, std::move(mine), same_facts, kComparing);
-  comm.on_chief([&] { static_cast<void>(plan_file(std::move(told), {}, false)); }, kComparing);
+  comm.on_chief([&] { static_cast<void>(plan_file(std::move(told), {}, Chunking::none)); }, kComparing);
 }
 
 /// All of them, one after the other.

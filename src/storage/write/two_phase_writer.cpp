@@ -271,19 +271,26 @@ class PieceExchange {
 
   void write_large() {
     stream_->start_writeback();
-    const std::vector<std::uint64_t> large = write_items(*stream_, large_, plan_.ranges.get());
-    part_.checksums = with_small(large);
+    const WrittenBlocks large = write_items(*stream_, large_, plan_.ranges.get(), plan_.compress);
+    BlockFeed feed;
+    part_.blocks.checksums =
+        with_small(large.checksums, [&](const WriteItem& item, auto& all) { add_checksums(item, feed, all); });
+    if (!large.compressed_sizes.empty()) {
+      part_.blocks.compressed_sizes = with_small(large.compressed_sizes, [](const WriteItem& item, auto& all) {
+        all.resize(all.size() + item.block_count());
+      });
+    }
     stream_->finish();
   }
 
-  /// The checksums of all blocks, in the order of the items.
-  [[nodiscard]] std::vector<std::uint64_t> with_small(std::span<const std::uint64_t> large) const {
+  /// What is known of all blocks, in the order of the items. @param add  adds that of a small item's
+  template <class Add>
+  [[nodiscard]] std::vector<std::uint64_t> with_small(std::span<const std::uint64_t> large, const Add& add) const {
     std::vector<std::uint64_t> all;
-    BlockFeed feed;
     for (std::size_t i = 0; i < is_small_.size(); ++i) {
       const WriteItem& item = plan_.items[i];
       if (is_small_[i]) {
-        add_checksums(item, feed, all);
+        add(item, all);
       } else {
         const auto of_item = large.first(item.block_count());
         all.insert(all.end(), of_item.begin(), of_item.end());

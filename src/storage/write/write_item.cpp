@@ -93,21 +93,28 @@ void write_changes(DataStream& stream, std::span<const std::byte> bytes, std::ui
 /// Writes items one by one, in any order, and keeps their checksums in the order of the items.
 class ItemWriter {
  public:
-  ItemWriter(DataStream& stream, std::span<const WriteItem> items, WrittenRanges* ranges)
-      : stream_(stream), items_(items), ranges_(ranges) {
+  ItemWriter(DataStream& stream, std::span<const WriteItem> items, WrittenRanges* ranges, CompressItems compress)
+      : stream_(stream), items_(items), ranges_(ranges), if_busy_(compress.if_busy) {
     for (const WriteItem& item : items) {
-      first_checksum_.push_back(checksums_.size());
-      checksums_.resize(checksums_.size() + item.block_count());
+      first_block_.push_back(written_blocks_.checksums.size());
+      written_blocks_.checksums.resize(written_blocks_.checksums.size() + item.block_count());
+    }
+    if (compress.compression != Compression::none) {
+      compressor_.emplace(compress.compression);
+      written_blocks_.compressed_sizes.resize(written_blocks_.checksums.size());
     }
   }
 
   /// @param after  what is written next, or the same
   void write(std::size_t i, std::size_t after) {
-    std::size_t next = first_checksum_[i];
+    std::size_t next = first_block_[i];
     const WriteItem& written = items_[i];
     written_ = written.dataset.file_offset;
     for_each_content(written, after == i ? nullptr : &items_[after], feed_, [&](const Box& block, auto content) {
-      checksums_[next++] = write_block(written, block, content);
+      if (!write_compressed(written, content, next)) {
+        written_blocks_.checksums[next] = write_block(written, block, content);
+      }
+      ++next;
       core::failpoint("save.block_written");
     });
     if (written.fills_dataset) {
@@ -115,9 +122,27 @@ class ItemWriter {
     }
   }
 
-  [[nodiscard]] std::vector<std::uint64_t> take_checksums() { return std::move(checksums_); }
+  [[nodiscard]] WrittenBlocks take() { return std::move(written_blocks_); }
 
  private:
+  /// Whole chunks alone. False if the block is to be written as it is.
+  bool write_compressed(const WriteItem& item, std::span<const std::byte> content, std::size_t number) {
+    if (!compressor_ || !item.dataset.compressed || item.source.box.extent != item.dataset.shape ||
+        (if_busy_ && !stream_.is_busy())) {
+      return false;
+    }
+    const auto compressed = compressor_->compress(content, item.dataset.element_size);
+    if (compressed.size == 0) {
+      return false;
+    }
+    written_blocks_.checksums[number] = xxh3(content);
+    written_blocks_.compressed_sizes[number] = compressed.size;
+    stream_.write(compressed.padded, item.dataset.file_offset);
+    stream_.leave_out(content.size() - compressed.padded.size());
+    written_ = item.dataset.file_offset + content.size();
+    return true;
+  }
+
   std::uint64_t write_block(const WriteItem& item, const Box& block, std::span<const std::byte> content) {
     digest_.reset();
     for_each_run(block, item.dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
@@ -149,10 +174,12 @@ class ItemWriter {
 
   DataStream& stream_;
   std::span<const WriteItem> items_;
-  WrittenRanges* ranges_;                    ///< or null
-  std::uint64_t written_ = 0;                ///< where the item that fills its dataset has been written up to
-  std::vector<std::size_t> first_checksum_;  ///< by item
-  std::vector<std::uint64_t> checksums_;
+  WrittenRanges* ranges_;      ///< or null
+  std::uint64_t written_ = 0;  ///< where the item that fills its dataset has been written up to
+  std::optional<Compressor> compressor_;
+  bool if_busy_;
+  std::vector<std::size_t> first_block_;  ///< by item
+  WrittenBlocks written_blocks_;
   Xxh3Stream digest_;
   BlockFeed feed_;
 };
@@ -306,12 +333,13 @@ void BlockFeed::expect(const BoxView<const std::byte>& view, const Box& block, s
 
 /// What goes through the page cache comes first: a write there waits for all direct writes that are under way in the
 /// file, and holds up the next ones; and the system flushes it while the direct ones are made.
-std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items, WrittenRanges* ranges) {
+WrittenBlocks write_items(DataStream& stream, std::span<const WriteItem> items, WrittenRanges* ranges,
+                          CompressItems compress) {
   std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto first_large = std::stable_partition(
       order.begin(), order.end(), [&](std::size_t i) { return items[i].run_bytes() < kLeastDirectBytes; });
-  ItemWriter writer(stream, items, ranges);
+  ItemWriter writer(stream, items, ranges, compress);
   for (auto i = order.begin(); i != order.end(); ++i) {
     if (i == first_large) {
       stream.start_writeback();
@@ -319,7 +347,7 @@ std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const Write
     const auto after = std::next(i);
     writer.write(*i, after == order.end() ? *i : *after);
   }
-  return writer.take_checksums();
+  return writer.take();
 }
 
 void add_checksums(const WriteItem& item, BlockFeed& feed, std::vector<std::uint64_t>& checksums) {
@@ -406,7 +434,7 @@ WrittenPart write_directly(const WritePlan& plan) {
   check_file_size_limit(plan.file, plan.end_in_file());  // this rank may have another one than rank 0
   part.file.emplace(PosixFile::open_to_write(plan.file));
   DataStream stream(*part.file, plan.io, plan.own_bytes(), plan.least_direct_bytes());
-  part.checksums = write_items(stream, plan.items, plan.ranges.get());
+  part.blocks = write_items(stream, plan.items, plan.ranges.get(), plan.compress);
   stream.finish();
   return part;
 }

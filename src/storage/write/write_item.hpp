@@ -18,6 +18,7 @@
 #include "core/memory.hpp"
 #include "reprieve/save.hpp"
 #include "storage/bytes/checksum.hpp"
+#include "storage/bytes/compression.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/dataset.hpp"
@@ -115,11 +116,24 @@ class BlockFeed {
   const std::byte* expected_ = nullptr;  ///< the first element of the block that was begun; null: none
 };
 
-/// Writes all items block by block, and returns the blocks' checksums in that order. What was
-/// written is in the stream: its `finish` is the caller's. @throws StorageError
+/// What is known of blocks that were written, in the order of the items.
+struct WrittenBlocks {
+  std::vector<std::uint64_t> checksums;
+  /// The bytes in the file of those that are compressed, of others 0. Empty: none is.
+  std::vector<std::uint64_t> compressed_sizes{};
+};
+
+/// Which items are compressed, of those that may be.
+struct CompressItems {
+  Compression compression = Compression::none;
+  bool if_busy = true;  ///< only those that would wait for the disk
+};
+
+/// Writes all items block by block. What was written is in the stream: its `finish` is the caller's.
+/// @throws StorageError
 /// @param ranges  what the file holds already, which is not written again; null: nothing is known of that
-[[nodiscard]] std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items,
-                                                     WrittenRanges* ranges = nullptr);
+[[nodiscard]] WrittenBlocks write_items(DataStream& stream, std::span<const WriteItem> items,
+                                        WrittenRanges* ranges = nullptr, CompressItems compress = {});
 
 /// Adds the checksums of an item as it is in memory, block by block. @param feed  to be used again for the next
 void add_checksums(const WriteItem& item, BlockFeed& feed, std::vector<std::uint64_t>& checksums);
@@ -158,13 +172,15 @@ struct WritePlan {
   FileIo io = FileIo::automatic;  ///< how bytes go to the file system
   std::vector<Variable> variables;
   std::vector<WriteItem> items;  ///< by variable
+  CompressItems compress;
   /// What the file holds already, of this rank; null: nothing is known of that.
   std::shared_ptr<WrittenRanges> ranges;
   std::uint64_t state_bytes = 0;  ///< of all ranks
 
-  /// For the stream: with ranges that are left out, the pieces between them are shorter.
+  /// For the stream: with ranges that are left out, the pieces between them are shorter. So are compressed chunks.
   [[nodiscard]] std::uint64_t least_direct_bytes() const {
-    return ranges && ranges->leaves_out() ? kRangeBytes : kLeastDirectBytes;
+    return (ranges && ranges->leaves_out()) || compress.compression != Compression::none ? kRangeBytes
+                                                                                         : kLeastDirectBytes;
   }
   /// What this rank writes.
   [[nodiscard]] std::uint64_t own_bytes() const;
@@ -174,7 +190,7 @@ struct WritePlan {
 
 /// This rank's part of a file, written but not yet durable.
 struct WrittenPart {
-  std::vector<std::uint64_t> checksums;  ///< of the blocks of the plan's items
+  WrittenBlocks blocks;  ///< of the plan's items
   /// The file, if this rank wrote anything. It stays open until it is synced: the kernel reports a failed write-back to
   /// those who had the file open.
   std::optional<PosixFile> file;

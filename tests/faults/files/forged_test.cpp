@@ -163,8 +163,8 @@ std::vector<Lie> lies_about_places() {
        [](Forgery& f) { std::swap(f.boxes.front(), f.boxes[f.boxes.size() - 3 - 2 * f.dimensions]); }},
       {"copy_of_nothing", "'own': said to stand beside", [](Forgery& f) { f.variable("own")["copy"] = true; }},
       {"pieces_apart", "'own': a", [](Forgery& f) { f.box_of("own")[3] = 1; }},
-      {"future_version", "has format version 3; this library reads versions 1 to 2",
-       [](Forgery& f) { f.claimed_version = 3; }},
+      {"future_version", "has format version 4; this library reads versions 1 to 3",
+       [](Forgery& f) { f.claimed_version = 4; }},
       {"version_0", "has format version 0", [](Forgery& f) { f.claimed_version = 0; }},
       {"chunks_of_ranks", "'own': chunks of what is not distributed",
        [](Forgery& f) {

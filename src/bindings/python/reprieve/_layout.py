@@ -21,7 +21,7 @@ from ._errors import CorruptError, UsageError
 
 COMMIT_RECORD_BYTES = 4096
 MAGIC = int.from_bytes(b"REPRIEVE", "little")
-NEWEST_VERSION = 2
+NEWEST_VERSION = 3
 MAX_BLOCK_BYTES = 4 << 20
 MOST_TABLE_BYTES = 2 << 30
 
@@ -59,6 +59,21 @@ def hasher() -> Callable[[Any], int] | None:
     function.restype = ctypes.c_uint64
     function.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     return lambda array: function(array.__array_interface__["data"][0], array.nbytes)
+
+
+def decompress(chunk: np.ndarray, size: int, path: Any) -> np.ndarray:
+    """The bytes of a chunk that Blosc compressed. Raises UsageError without the library."""
+    try:
+        blosc = ctypes.CDLL(ctypes.util.find_library("blosc") or "libblosc.so.1")
+    except OSError:
+        raise UsageError(f"{path} has compressed arrays: install Blosc (Debian: libblosc1)") from None
+    result = np.empty(size, np.uint8)
+    source, found = chunk.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t()
+    is_good = blosc.blosc_cbuffer_validate(source, ctypes.c_size_t(chunk.size), ctypes.byref(found)) == 0
+    check(is_good and found.value == size, path, "a compressed chunk is corrupt")
+    into = result.ctypes.data_as(ctypes.c_void_p)
+    check(blosc.blosc_decompress_ctx(source, into, ctypes.c_size_t(size), 1) == size, path, "a compressed chunk is corrupt")
+    return result
 
 
 def check(ok: bool, path: Any, problem: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime
+import functools
 import math
 import os
 import pathlib
@@ -79,14 +80,41 @@ class StoredVariable:
         if self.chunk is None:
             return self._file._read(start, self.shape, self.dtype, offset, extent)
         result = np.empty(extent, self.dtype)
-        counts = [-(-length // chunk) for length, chunk in zip(self.shape, self.chunk)]
         chunk_bytes = math.prod(self.chunk) * self.dtype.itemsize
         for index, first, length in _layout.chunk_parts(self.chunk, offset, extent):
-            number = int(np.ravel_multi_index(index, counts))
+            number = self._number_of(index)
             into = tuple(slice(f - o, f - o + n) for f, o, n in zip(first, offset, length))
             inside = tuple(f - i * t for f, i, t in zip(first, index, self.chunk))
-            result[into] = self._file._read(start + number * chunk_bytes, self.chunk, self.dtype, inside, length)
+            place = start + number * chunk_bytes
+            if number not in self._compressed:
+                result[into] = self._file._read(place, self.chunk, self.dtype, inside, length)
+                continue
+            size = self._compressed[number]
+            _layout.check(size <= chunk_bytes, self._file.path, "a compressed chunk is larger than its place")
+            compressed = self._file._read(place, (size,), np.dtype(np.uint8), (0,), (size,))
+            chunk = _layout.decompress(compressed, chunk_bytes, self._file.path).view(self.dtype).reshape(self.chunk)
+            result[into] = chunk[tuple(slice(i, i + n) for i, n in zip(inside, length))]
         return result
+
+    def _number_of(self, index: tuple[int, ...]) -> int:
+        counts = [-(-length // chunk) for length, chunk in zip(self.shape, self.chunk or ())]
+        return int(np.ravel_multi_index(index, counts))
+
+    @functools.cached_property
+    def _compressed(self) -> dict[int, int]:
+        """The bytes in the file of each chunk that is compressed, by the number of the chunk."""
+        found: dict[int, int] = {}
+        if self.chunk is None or not self._entry.get("compressed"):
+            return found
+        words = self._file._tables.checksums
+        sizes = words[len(words) // 2 :]
+        for box in self.boxes:
+            extent = (math.prod(box.extent),) if self.kind == "per_rank" else box.extent
+            for block, (index, _, _) in enumerate(_layout.chunk_parts(self.chunk, box.offset, extent), box.first_checksum):
+                _layout.check(block < len(sizes), self._file.path, "fewer sizes than blocks")
+                if sizes[block] > 0:
+                    found[self._number_of(index)] = int(sizes[block])
+        return found
 
     def __getitem__(self, key: Any) -> np.ndarray:
         """Elements as of a numpy array, `variable[2:5, :, 0]`: a copy, for which only these are read."""
@@ -205,12 +233,11 @@ class StoredVariable:
 
     def _blocks(self, box: Box) -> Iterator[tuple[slice, ...]]:
         size = self.dtype.itemsize
-        if self.kind == "per_rank":
-            yield from _layout.blocks(box.offset, (math.prod(box.extent),), size)
-        elif self.chunk is None:
-            yield from _layout.blocks(box.offset, box.extent, size)
+        extent = (math.prod(box.extent),) if self.kind == "per_rank" else box.extent
+        if self.chunk is None:
+            yield from _layout.blocks(box.offset, extent, size)
         else:
-            for _, first, length in _layout.chunk_parts(self.chunk, box.offset, box.extent):
+            for _, first, length in _layout.chunk_parts(self.chunk, box.offset, extent):
                 yield from _layout.blocks(first, length, size)
 
 

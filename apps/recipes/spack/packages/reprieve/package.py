@@ -30,6 +30,7 @@ class Reprieve(CMakePackage):
     depends_on("fmt@9:")
     depends_on("curl@7.87:")
     depends_on("xxhash")
+    depends_on("c-blosc")
     depends_on("cli11@2.1:", when="+tools")
     depends_on("zlib-api", when="+tools")
     depends_on("py-numpy", type="run", when="+python")
