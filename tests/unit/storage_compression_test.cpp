@@ -14,7 +14,7 @@
 namespace reprieve::storage {
 namespace {
 
-constexpr std::size_t kElement = sizeof(double);
+constexpr std::size_t kEightBytes = sizeof(double);
 constexpr std::size_t kElements = 1 << 17;  // 1 MiB
 
 std::vector<double> smooth() {
@@ -46,9 +46,9 @@ class CompressorTest : public ::testing::TestWithParam<Compression> {
 };
 
 TEST_P(CompressorTest, GivesBackWhatItTook) {
-  const auto [size, padded] = compressor_.compress(std::as_bytes(std::span(smooth_)), kElement);
+  const auto [size, padded] = compressor_.compress(std::as_bytes(std::span(smooth_)), kEightBytes);
   ASSERT_GT(size, 0U);
-  EXPECT_LT(size, kElements * kElement / 2);
+  EXPECT_LT(size, kElements * kEightBytes / 2);
   EXPECT_EQ(padded.size() % kPageBytes, 0U);
   EXPECT_LT(padded.size() - size, kPageBytes);
   EXPECT_TRUE(std::ranges::all_of(padded.subspan(size), [](std::byte byte) { return byte == std::byte{}; }));
@@ -58,7 +58,7 @@ TEST_P(CompressorTest, GivesBackWhatItTook) {
 
 TEST_P(CompressorTest, LeavesNoiseAndTriesLessOftenAfterIt) {
   const auto tried = [&](const std::vector<double>& values) {
-    return compressor_.compress(std::as_bytes(std::span(values)), kElement).size > 0;
+    return compressor_.compress(std::as_bytes(std::span(values)), kEightBytes).size > 0;
   };
   EXPECT_FALSE(tried(noise_));
   EXPECT_FALSE(tried(smooth_)) << "not tried";
@@ -75,10 +75,10 @@ TEST_P(CompressorTest, LeavesNoiseAndTriesLessOftenAfterIt) {
 }
 
 TEST_P(CompressorTest, RefusesWhatIsNoSuchChunk) {
-  const auto [size, padded] = compressor_.compress(std::as_bytes(std::span(smooth_)), kElement);
+  const auto [size, padded] = compressor_.compress(std::as_bytes(std::span(smooth_)), kEightBytes);
   const auto into = std::as_writable_bytes(std::span(read_));
   EXPECT_FALSE(decompress(padded.first(size - 1), into)) << "cut off";
-  EXPECT_FALSE(decompress(padded.first(size), into.first(into.size() - kElement))) << "of another size";
+  EXPECT_FALSE(decompress(padded.first(size), into.first(into.size() - kEightBytes))) << "of another size";
   EXPECT_FALSE(decompress({}, into));
   EXPECT_FALSE(decompress(std::as_bytes(std::span(noise_)), into));
   std::vector<std::byte> flipped(padded.begin(), padded.begin() + static_cast<std::ptrdiff_t>(size));
@@ -107,9 +107,9 @@ std::vector<Box> rows(const Extents& shape, std::uint64_t ranks) {
 TEST(CompressedChunks, AreAboutAMebibyteInWholePages) {
   for (const auto& shape : {Extents{1 << 24}, Extents{10'000'019}, Extents{4096, 4096}, Extents{2000, 100, 100}}) {
     for (const std::uint64_t ranks : {1U, 2U, 3U, 7U}) {
-      const Extents chunk = choose_compressed_chunk(shape, kElement, rows(shape, ranks));
+      const Extents chunk = choose_compressed_chunk(shape, kEightBytes, rows(shape, ranks));
       ASSERT_EQ(chunk.size(), shape.size()) << shape[0];
-      const std::uint64_t bytes = volume(chunk) * kElement;
+      const std::uint64_t bytes = volume(chunk) * kEightBytes;
       EXPECT_EQ(bytes % kPageBytes, 0U);
       EXPECT_GE(bytes, 1U << 18U);
       EXPECT_LE(bytes, 3U << 20U);
@@ -117,18 +117,18 @@ TEST(CompressedChunks, AreAboutAMebibyteInWholePages) {
   }
   const Extents columns{512, 512, 512};
   const std::vector<Box> halves{{{0, 0, 0}, {512, 512, 256}}, {{0, 0, 256}, {512, 512, 256}}};
-  EXPECT_EQ(choose_compressed_chunk(columns, kElement, halves), (Extents{1, 512, 256}));
+  EXPECT_EQ(choose_compressed_chunk(columns, kEightBytes, halves), (Extents{1, 512, 256}));
 }
 
 TEST(CompressedChunks, AreNotMadeWhereTheyWouldBeSmallOrOdd) {
   const auto chunk_of = [](const Extents& shape, std::uint64_t ranks) {
-    return choose_compressed_chunk(shape, kElement, rows(shape, ranks));
+    return choose_compressed_chunk(shape, kEightBytes, rows(shape, ranks));
   };
   EXPECT_TRUE(chunk_of({1 << 18}, 1).empty()) << "2 MiB";
   EXPECT_TRUE(chunk_of({1 << 19}, 64).empty()) << "64 KiB of each rank";
   EXPECT_TRUE(chunk_of({101, 101, 101}, 1).empty()) << "no whole pages";
   EXPECT_TRUE(chunk_of({}, 0).empty());
-  EXPECT_TRUE(choose_compressed_chunk({1 << 24}, kElement, {}).empty()) << "nobody holds anything";
+  EXPECT_TRUE(choose_compressed_chunk({1 << 24}, kEightBytes, {}).empty()) << "nobody holds anything";
 }
 
 }  // namespace

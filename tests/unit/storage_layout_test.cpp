@@ -218,7 +218,7 @@ TEST_F(IndexOfAFile, MustHaveAsManyChecksumsAsChunks) {
   manifest_["variables"][0]["compressed"] = true;
   expect_refused("another format version");
   manifest_["format_version"] = 3;
-  expect_refused("fewer checksums than chunks");
+  expect_refused("not one size for each checksum");
   manifest_["variables"][0]["tile"] = {1 << 10U, 1024};
   expect_refused("compressed chunks that are too large");
 }

@@ -190,7 +190,7 @@ double cut_part(const Extents& shape, const Extents& box, const Extents& chunk) 
 bool pads_little(const Extents& shape, const Extents& chunk, std::size_t element_size) {
   std::uint64_t stored = 0;
   const std::uint64_t bytes = bytes_in(shape, element_size);
-  return stored_bytes({0, shape, element_size, chunk}, stored) && stored - bytes <= bytes / kMostPadding;
+  return stored_bytes(shape, chunk, element_size, stored) && stored - bytes <= bytes / kMostPadding;
 }
 
 /// Reads the runs of a block in ascending order. Short ones that lie close to each other are read together with what is
@@ -319,20 +319,20 @@ ChunkPart chunk_part(const Dataset& dataset, const Box& box) {
   return part_at(dataset, box, at);
 }
 
-bool stored_bytes(const Dataset& dataset, std::uint64_t& bytes) {
-  Extents stored(dataset.shape);
-  for (std::size_t d = 0; d < dataset.chunk.size(); ++d) {
-    const std::uint64_t chunks = chunks_along(dataset.shape[d], dataset.chunk[d]);
-    if (__builtin_mul_overflow(chunks, dataset.chunk[d], &stored[d])) {
+bool stored_bytes(const Extents& shape, const Extents& chunk, std::uint64_t element_size, std::uint64_t& bytes) {
+  Extents stored(shape);
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    const std::uint64_t chunks = chunks_along(shape[d], chunk[d]);
+    if (__builtin_mul_overflow(chunks, chunk[d], &stored[d])) {
       return false;
     }
   }
-  return checked_bytes(stored, dataset.element_size, bytes);
+  return checked_bytes(stored, element_size, bytes);
 }
 
 std::uint64_t stored_bytes(const Dataset& dataset) {
   std::uint64_t bytes = 0;
-  static_cast<void>(stored_bytes(dataset, bytes));
+  static_cast<void>(stored_bytes(dataset.shape, dataset.chunk, dataset.element_size, bytes));
   return bytes;
 }
 
@@ -444,9 +444,12 @@ Extents choose_compressed_chunk(const Extents& shape, std::size_t element_size, 
     const std::uint64_t parts = (bytes_in(chunk, element_size) - 1) / kMostCompressedBytes + 1;
     length = std::max<std::uint64_t>((length - 1) / parts + 1, 1);
   }
-  std::uint64_t& cut = *std::ranges::find_if(chunk, [](std::uint64_t length) { return length > 1; });
-  const std::uint64_t pages = kPageBytes / std::gcd(kPageBytes, bytes_in(chunk, element_size) / cut);
-  cut = (cut + pages - 1) / pages * pages;
+  const auto cut = std::ranges::find_if(chunk, [](std::uint64_t length) { return length > 1; });
+  if (cut == chunk.end()) {
+    return {};  // of elements that are as large as a chunk
+  }
+  const std::uint64_t pages = kPageBytes / std::gcd(kPageBytes, bytes_in(chunk, element_size) / *cut);
+  *cut = (*cut + pages - 1) / pages * pages;
   const std::uint64_t bytes = bytes_in(chunk, element_size);
   return is_possible_chunk(shape, chunk, element_size) && pads_little(shape, chunk, element_size) &&
                  bytes % kPageBytes == 0 && bytes >= kLeastCompressedBytes && bytes <= kMaxBlockBytes

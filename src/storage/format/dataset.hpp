@@ -85,8 +85,9 @@ struct ChunkPart {
 [[nodiscard]] ChunkPart chunk_part(const Dataset& dataset, const Box& box);
 
 /// What the chunks take in the file, with their padding. False if that does not fit into a signed 64-bit file offset.
-/// The chunk has as many dimensions as the array, none of them 0.
-[[nodiscard]] bool stored_bytes(const Dataset& dataset, std::uint64_t& bytes);
+/// @param chunk  as many dimensions as @p shape, none of them 0; or empty: no chunks
+[[nodiscard]] bool stored_bytes(const Extents& shape, const Extents& chunk, std::uint64_t element_size,
+                                std::uint64_t& bytes);
 
 /// Of a dataset that is known to fit.
 [[nodiscard]] std::uint64_t stored_bytes(const Dataset& dataset);

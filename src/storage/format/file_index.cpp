@@ -86,7 +86,7 @@ void check_chunk(const StoredVariable& variable, std::uint64_t& bytes) {
           variable, "chunks of what is not distributed");
   require(variable.chunk.size() == variable.shape.size() &&
               is_possible_chunk(variable.shape, variable.chunk, variable.type.size_bytes) &&
-              storage::stored_bytes(variable.dataset(), bytes),
+              storage::stored_bytes(variable.shape, variable.chunk, variable.type.size_bytes, bytes),
           variable, "impossible chunks");
   require(!variable.compressed || volume(variable.chunk) <= kMaxBlockBytes / variable.type.size_bytes, variable,
           "compressed chunks that are too large");
@@ -230,16 +230,16 @@ FileIndex parse(const IndexBytes& bytes, Rows rows) {
   index.boxes = BoxTable(static_cast<std::size_t>(dimensions), bytes.boxes);
   require(index.boxes.words().size() == index.boxes.size() * index.boxes.row_words(), "a table is cut short");
   index.checksums = bytes.checksums;
+  for (std::size_t i = 0; i < index.variables.size(); ++i) {
+    check_variable(index, i);
+  }
+  require(index.metadata.format_version == index.format_version(), "another format version than its variables need");
   if (index.may_be_compressed()) {
     const std::size_t blocks = bytes.checksums.size() / 2;
     require(bytes.checksums.size() == 2 * blocks, "not one size for each checksum");
     index.checksums = bytes.checksums.part(0, blocks);
     index.compressed_sizes = bytes.checksums.part(blocks, blocks);
   }
-  for (std::size_t i = 0; i < index.variables.size(); ++i) {
-    check_variable(index, i);
-  }
-  require(index.metadata.format_version == index.format_version(), "another format version than its variables need");
   assign_rows(index);
   if (rows == Rows::unknown) {
     check_rows(index);

@@ -301,7 +301,7 @@ void CheckpointWriter::apply_places(const Bytes& common, const Bytes& own) {
       pad_texts(variables_[v], dataset.element_size);
     }
     positions.push_back(description.distribution == Distribution::per_rank ? from_own.word() : 0);
-    WritePlan::Variable planned{description.name, dataset.file_offset, storage::stored_bytes(dataset)};
+    WritePlan::Variable planned{description.name, dataset.file_offset, stored_bytes(dataset)};
     decoder.get(planned.scattered);
     plan_.variables.push_back(std::move(planned));
     if (description.is_shared) {
