@@ -8,7 +8,8 @@
 //   elements=N        of the array, 1000 without
 //   save_every=N      a checkpoint every N steps
 //   local=PATH        node-local copies there, with partners, at each 10 ms
-//   die=LIFE:STEP:RANK  that rank of that life kills itself in that step; may stand several times
+//   die=LIFE:STEP:RANK  that rank of that life kills itself in that step; may stand several times: they die together
+//   copied_after=N    a death waits until each host has all parts of a node-local copy of a later step than N
 //   stop=1            they stop themselves instead
 //   timeout=MS        peer_timeout
 //   alone=1           between two steps the ranks work alone for a while, without any call of MPI
@@ -22,6 +23,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <iostream>
@@ -31,8 +33,10 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "manager/node_directory.hpp"
 #include "reprieve/reprieve.h"
 #include "reprieve/reprieve.hpp"
 #include "reprieve/run_resilient.hpp"
@@ -79,6 +83,9 @@ class Simulation {
     MPI_Comm_size(comm, &size_);
     MPI_Allreduce(&life, &life_, 1, MPI_INT, MPI_MAX, comm);  // a spare rank has seen fewer
     life = life_ + 1;
+    pids_.resize(static_cast<std::size_t>(size_));
+    const pid_t pid = ::getpid();
+    MPI_Allgather(&pid, 1, MPI_INT, pids_.data(), 1, MPI_INT, comm);
     const auto bound = [&](int rank) {
       return elements_ * static_cast<std::uint64_t>(rank) / static_cast<std::uint64_t>(size_);
     };
@@ -130,12 +137,53 @@ class Simulation {
     say("life " + std::to_string(life_) + " with " + std::to_string(size_) + " ranks from step " +
         std::to_string(handler.total_run_calls()));
     while (handler.total_run_calls() < options_.steps) {
+      if (options_.others.contains("copied_after") && !deaths_in(handler.total_run_calls() + 1).empty()) {
+        await_copy(handler);
+      }
       handler.run([&] { step(handler.total_run_calls() + 1); });
       if (handler.total_run_calls() % 10 == 1) {
         say("step " + std::to_string(handler.total_run_calls()));
       }
     }
     handler.finish();
+  }
+
+  /// The ranks that die in this step.
+  [[nodiscard]] std::vector<int> deaths_in(std::uint64_t number) const {
+    const std::string begin = std::to_string(life_) + ":" + std::to_string(number) + ":";
+    std::vector<int> ranks;
+    for (const std::string& death : options_.deaths) {
+      if (death.starts_with(begin)) {
+        ranks.push_back(std::stoi(death.substr(begin.size())));
+      }
+    }
+    return ranks;
+  }
+
+  /// Parts travel to the partners at boundaries. How many boundaries that takes depends on what else the machine does.
+  void await_copy(reprieve::PreemptionCheckpointHandler& handler) const {
+    for (;;) {
+      int has_copy = this_host_has_copy() ? 1 : 0;
+      MPI_Allreduce(MPI_IN_PLACE, &has_copy, 1, MPI_INT, MPI_MIN, comm_);
+      if (has_copy != 0) {
+        return;
+      }
+      handler.step_boundary();
+      std::this_thread::sleep_for(options_.step_time);
+    }
+  }
+
+  [[nodiscard]] bool this_host_has_copy() const {
+    std::map<std::uint64_t, std::set<int>> ranks_of_save;
+    for (const auto& folder : reprieve::manager::local_folders(options_.others.at("local"))) {
+      for (const auto& part : folder.parts) {
+        if (part.name.copy.step() > options_.number("copied_after")) {
+          ranks_of_save[part.name.copy.save.save].insert(part.name.rank);
+        }
+      }
+    }
+    return std::ranges::any_of(ranks_of_save,
+                               [&](const auto& save) { return std::cmp_equal(save.second.size(), size_); });
   }
 
   void say(const std::string& text) const {
@@ -154,8 +202,8 @@ class Simulation {
   }
 
   void step(std::uint64_t number) {
-    if (options_.deaths.contains(std::to_string(life_) + ":" + std::to_string(number) + ":" + std::to_string(rank_))) {
-      ::raise(options_.number("stop") == 1 ? SIGSTOP : SIGKILL);
+    if (const std::vector<int> deaths = deaths_in(number); std::ranges::count(deaths, rank_) > 0) {
+      die(deaths);
     }
     if (number == options_.number("throw_at") && rank_ == size_ - 1) {
       throw std::runtime_error("thrown in a step");
@@ -170,6 +218,18 @@ class Simulation {
     std::this_thread::sleep_for(options_.step_time);
   }
 
+  /// The first one that is there kills the others too. Else they may learn of its death before they come here, and
+  /// leave this life.
+  void die(const std::vector<int>& ranks) const {
+    const int signal = options_.number("stop") == 1 ? SIGSTOP : SIGKILL;
+    for (const int rank : ranks) {
+      if (const pid_t pid = pids_.at(static_cast<std::size_t>(rank)); pid > 0 && rank != rank_) {
+        ::kill(pid, signal);
+      }
+    }
+    ::raise(signal);
+  }
+
   const Options& options_;
   MPI_Comm comm_;
   std::uint64_t elements_;
@@ -178,6 +238,7 @@ class Simulation {
   int size_ = 0;
   std::uint64_t first_ = 0;
   std::vector<std::uint64_t> values_;
+  std::vector<pid_t> pids_;  ///< by rank; the hosts of a test are on one machine
 };
 
 /// What a function without exceptions gets.
