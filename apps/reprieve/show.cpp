@@ -67,15 +67,22 @@ std::filesystem::path files_directory_of(std::filesystem::path file) {
   return file.replace_extension(manager::kFilesSuffix);
 }
 
+std::string compressed_text(const storage::VariableInfo& variable) {
+  const std::uint64_t percent = variable.compressed_by * 100 / std::max<std::uint64_t>(variable.bytes, 1);
+  return variable.compressed_by == 0 ? "" : ", compressed by " + std::to_string(percent) + " %";
+}
+
 /// Shape as a person wants to see it: of per-rank variables, what each rank has.
 std::string shape_of(const storage::VariableInfo& variable) {
   if (variable.distribution != state::Distribution::per_rank) {
-    return shape_text(variable.shape) + (variable.chunk.empty() ? "" : " in chunks of " + shape_text(variable.chunk));
+    return shape_text(variable.shape) + (variable.chunk.empty() ? "" : " in chunks of " + shape_text(variable.chunk)) +
+           compressed_text(variable);
   }
   const auto& shapes = variable.rank_shapes;
   const bool same = std::ranges::all_of(shapes, [&](const Extents& shape) { return shape == shapes.front(); });
-  return same && !shapes.empty() ? shape_text(shapes.front()) + " on each rank"
-                                 : shape_text(variable.shape) + " in all, differs by rank";
+  return (same && !shapes.empty() ? shape_text(shapes.front()) + " on each rank"
+                                  : shape_text(variable.shape) + " in all, differs by rank") +
+         compressed_text(variable);
 }
 
 std::string joined(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
@@ -166,6 +173,9 @@ Json variable_json(const storage::VariableInfo& variable) {
             {"bytes", variable.bytes}};
   if (!variable.chunk.empty()) {
     json["chunk"] = variable.chunk;
+  }
+  if (variable.compressed_by > 0) {
+    json["compressed_by"] = variable.compressed_by;
   }
   if (variable.distribution == state::Distribution::per_rank) {
     json["rank_shapes"] = variable.rank_shapes;

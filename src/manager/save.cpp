@@ -597,7 +597,8 @@ void write_zeros(const core::FileAddress& spare, std::uint64_t size, std::uint64
 void reserve_space(cluster::Communicator& comm, const Checkpoint::Registry& state, CheckpointDirectory& directory,
                    const ManagerOptions& options) {
   const std::string what = "reserving the space for a checkpoint";
-  const std::uint64_t size = storage::most_checkpoint_bytes(comm, state);
+  const std::uint64_t size =
+      storage::most_checkpoint_bytes(comm, state, {.writer = options.writer, .compress = {options.compress}});
   try {
     comm.on_chief([&] { directory.reserve(size); }, what);
     comm.agree(core::capture([&] {

@@ -161,6 +161,10 @@ TEST_F(StorageCompression, IsReadByHdf5AndOnAnyNumberOfRanks) {
       std::vector<double> values(volume(shape));
       Hdf5Field(file).read(values);
       EXPECT_EQ(values, expected_field(shape));
+      const VariableReader reader(file);
+      std::vector<double> piece(70'001);  // neither rows nor planes
+      reader.read("field", 90'000, std::as_writable_bytes(std::span(piece)));
+      EXPECT_TRUE(std::equal(piece.begin(), piece.end(), values.begin() + 90'000));
     });
     for (int parts = 1; parts <= world_size(); ++parts) {
       expect_restored(shape, 1 - cut, parts);

@@ -119,6 +119,34 @@ void save_kinds(const std::filesystem::path& directory) {
   manager.save(7, reason);
 }
 
+/// Much more than is written before the disk is busy: then chunks are compressed.
+void save_compressed(const std::filesystem::path& directory) {
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  constexpr std::uint64_t kColumns = 1001;
+  constexpr std::uint64_t kRows = 8192;  // of each rank
+  std::vector<double> field(kRows * kColumns);
+  std::vector<std::int32_t> mine(field.size());
+  const std::uint64_t first = static_cast<std::uint64_t>(rank) * kRows;
+  for (std::uint64_t i = 0; i < field.size(); ++i) {
+    field[i] = static_cast<double>((first * kColumns + i) / 100);
+    mine[i] = static_cast<std::int32_t>(i / 10) + rank;
+  }
+  reprieve::Checkpoint state;
+  state.add_distributed("field", field,
+                        {.global_shape = {static_cast<std::uint64_t>(size) * kRows, kColumns},
+                         .offset = {first, 0},
+                         .extent = {kRows, kColumns}});
+  state.add_per_rank("mine", mine);
+  reprieve::ManagerOptions options;
+  options.io = reprieve::FileIo::direct;
+  options.compress = reprieve::Compression::lz4;
+  reprieve::CheckpointManager manager(MPI_COMM_WORLD, state, directory, options);
+  manager.save(1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -137,6 +165,7 @@ int main(int argc, char** argv) {
     save(argv[1]);
     save_structs_and_texts(std::filesystem::path(argv[1]) / "apart");
     save_kinds(std::filesystem::path(argv[1]) / "kinds");
+    save_compressed(std::filesystem::path(argv[1]) / "compressed");
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';
     code = 1;

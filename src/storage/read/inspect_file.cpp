@@ -64,6 +64,13 @@ std::vector<VariableInfo> list_variables(const FileIndex& index) {
     info.facts() = variable.facts();
     info.bytes = variable.bytes();
     info.chunk = variable.chunk;
+    for (std::size_t b = 0; variable.compressed && b < variable.box_count; ++b) {
+      const BoxRow row = index.row(variable, b);
+      const std::uint64_t blocks = FileIndex::block_count(variable, row);
+      for (const std::uint64_t size : index.compressed_sizes.span().subspan(row.first_checksum, blocks)) {
+        info.compressed_by += size > 0 ? volume(variable.chunk) * variable.type.size_bytes - size : 0;
+      }
+    }
     if (variable.distribution == state::Distribution::per_rank) {
       for (std::size_t rank = 0; rank < variable.box_count; ++rank) {
         info.rank_shapes.push_back(to_extents(index.row(variable, rank).extent));
@@ -132,8 +139,14 @@ void VariableReader::read_chunks(const StoredVariable& stored, std::uint64_t fir
   const std::size_t element_size = stored.type.size_bytes;
   const Dataset dataset = stored.dataset();
   Bytes buffer;
+  BlockReader compressed(file_, index_, false);
   for (const Box& box : boxes_of_range(stored.shape, first, elements.size() / element_size)) {
     const Strides strides = dense_strides(box.extent, element_size);
+    if (stored.compressed) {
+      compressed.fill(stored, {elements.data(), box, strides});
+      elements = elements.subspan(bytes_of(box, element_size));
+      continue;
+    }
     for (const ChunkPart& part : chunk_parts(dataset, box)) {
       buffer.resize(bytes_of(part.within, element_size));
       read_block(file_, part.dataset, part.within, buffer);

@@ -27,7 +27,8 @@ FileMetadata read_metadata(const core::FileAddress& file);
 struct VariableInfo : VariableFacts {
   std::vector<Extents> rank_shapes{};  ///< per-rank variables: the shape on each rank
   std::uint64_t bytes = 0;
-  Extents chunk{};  ///< the shape of the chunks in which it lies in the file; empty: none
+  Extents chunk{};                  ///< the shape of the chunks in which it lies in the file; empty: none
+  std::uint64_t compressed_by = 0;  ///< what compression has saved of the bytes
 };
 
 /// The variables of a checkpoint that is known by its index, sorted by name.

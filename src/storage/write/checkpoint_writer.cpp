@@ -105,6 +105,16 @@ Bytes others_of(const std::vector<std::uint64_t>& digests, const std::vector<std
   return others;
 }
 
+const WriterRow& row_of(WriterKind writer) { return kWriterRows.at(static_cast<std::size_t>(writer)); }
+
+Chunking chunking_of(const WriteOptions& options) {
+  if (!row_of(options.writer).in_chunks) {
+    return Chunking::none;
+  }
+  return options.compress.compression != Compression::none && can_lay_out_compressed() ? Chunking::compressed
+                                                                                       : Chunking::where_better;
+}
+
 std::vector<std::string> names_of_others(const std::vector<LocalVariable>& variables, const std::vector<Bytes>& ranks) {
   std::vector<std::string> names;
   for (std::size_t v = 0; v < variables.size(); ++v) {
@@ -142,7 +152,7 @@ bool compare_replicated(cluster::Communicator& comm, const std::vector<LocalVari
 
 CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, core::FileAddress file, const WriteOptions& options,
                                    LayoutCache& cache)
-    : comm_(comm), options_(options), writer_(kWriterRows.at(static_cast<std::size_t>(options.writer))), cache_(cache) {
+    : comm_(comm), options_(options), writer_(row_of(options.writer)), cache_(cache) {
   plan_.file = std::move(file);
   plan_.compress = options.compress;
   // What need not be durable is done when it is in the page cache.
@@ -236,14 +246,6 @@ bool CheckpointWriter::kept_layout_takes(const FileMetadata& metadata, const std
   return comm_.max(takes ? 0 : 1, what) == 0;
 }
 
-Chunking CheckpointWriter::chunking() const {
-  if (!writer_.in_chunks) {
-    return Chunking::none;
-  }
-  return options_.compress.compression != Compression::none && can_lay_out_compressed() ? Chunking::compressed
-                                                                                        : Chunking::where_better;
-}
-
 void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
                                     const std::string& what) {
   cache_.content.reset();
@@ -253,7 +255,7 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
   Places places;
   comm_.on_chief(
       [&] {
-        FileIndex index = plan_file(std::move(told), metadata, chunking());
+        FileIndex index = plan_file(std::move(told), metadata, chunking_of(options_));
         // The limit holds for files in memory too, and HDF5 does not survive an error there.
         check_file_size_limit(plan_.file, most_file_bytes(index));
         file = laid_out_as_before(index);
@@ -434,13 +436,15 @@ void CheckpointWriter::check_structure(const PosixFile& file) const {
   }
 }
 
-std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
+std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry,
+                                    const WriteOptions& options) {
   constexpr const char* what = "telling the size of a checkpoint";
   const auto tell = [&] {
     DescriptionMessage mine = encode_descriptions(collect_variables(registry));
     const bool same_facts = comm.compare(xxh3(mine.facts), 0, what).is_equal;
     auto told = send_to_rank_0(comm, std::move(mine), same_facts, what);
-    const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_file(std::move(told), {})) : 0;
+    const std::uint64_t bytes =
+        comm.is_chief() ? most_file_bytes(plan_file(std::move(told), {}, chunking_of(options))) : 0;
     return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
   };
   return comm.together(tell, what);

@@ -16,7 +16,6 @@
 #include "storage/format/commit_record.hpp"
 #include "storage/format/description.hpp"
 #include "storage/format/file_index.hpp"
-#include "storage/format/layout.hpp"
 #include "storage/write/write_item.hpp"
 #include "storage/write/writers.hpp"
 
@@ -123,7 +122,6 @@ class CheckpointWriter {
   [[nodiscard]] DescriptionMessage describe(const std::string& what) const;
   void find_layout(DescriptionMessage description, FileMetadata metadata, const std::string& what);
   [[nodiscard]] bool kept_layout_takes(const FileMetadata& metadata, const std::string& what);
-  [[nodiscard]] Chunking chunking() const;
   void lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
                     const std::string& what);
   [[nodiscard]] std::unique_ptr<LaidOutFile> laid_out_as_before(FileIndex& index);
@@ -151,6 +149,7 @@ class CheckpointWriter {
 
 /// No less than the size of the file that a save would make now. Collective; the same on every rank.
 /// @throws as the stages of a CheckpointWriter
-std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry);
+std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry,
+                                    const WriteOptions& options);
 
 }  // namespace reprieve::storage
