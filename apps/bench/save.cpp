@@ -13,6 +13,7 @@
 #include "raw_file.hpp"
 #include "reprieve/reprieve.hpp"
 #include "storage/bytes/checksum.hpp"
+#include "storage/bytes/compression.hpp"
 #include "workload.hpp"
 
 namespace reprieve::bench {
@@ -145,6 +146,11 @@ void add_all(SavePaths& to, Workload& workload) {
   other.io = FileIo::direct;
   to.add_new_file("Reprieve, new file, threads", other);
   other = options;
+  if (storage::can_compress()) {
+    other.compress = Compression::lz4;
+    to.add_new_file("Reprieve, new file, lz4", other);
+    other = options;
+  }
   other.writer = WriterKind::mpio;
   to.add_new_file("Reprieve, mpio writer", other);
   to.add_hdf5();

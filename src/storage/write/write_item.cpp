@@ -25,6 +25,11 @@ namespace reprieve::storage {
 // - Every 16th time a file is written as a whole, so that what a disk has changed under us does not stay for ever.
 //   Before that it is found, by the checksums, which are those of the new state.
 // - Digests cost time. Where next to nothing was equal, some ranges are checked to see whether that changes.
+//
+// Chunks are compressed while the disk is busy. A chunk is tried only if the stream would have to wait for earlier
+// writes: then the time costs nothing, and a disk that is fast enough gets the bytes as they are. So nothing needs to
+// be measured from save to save, and the first save, which may be the last, gains as much as later ones. A compressed
+// chunk lies at the place that the layout gave it, since that is known before the bytes are: time is saved, not space.
 
 namespace {
 
