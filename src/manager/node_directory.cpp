@@ -174,7 +174,14 @@ std::string NodeDirectory::partner_part_name(const std::string& launch, int rank
 
 bool NodeDirectory::is_of_partner(const std::string& file) { return file.find(".partner.") != std::string::npos; }
 
-int NodeDirectory::slot_of(const std::string& file) { return file.find(".1.") == std::string::npos ? 0 : 1; }
+int NodeDirectory::slot_of(const std::string& file) {
+  for (int slot = 1; slot < kLocalSlots; ++slot) {
+    if (file.find(fmt::format(".{}.", slot)) != std::string::npos) {
+      return slot;
+    }
+  }
+  return 0;
+}
 
 /// Another run that ends removes what is empty at that moment: then once more.
 core::Directory NodeDirectory::make() const {

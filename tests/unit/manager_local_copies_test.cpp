@@ -231,6 +231,13 @@ const std::string kLaunch = "5eed";
 constexpr int kRank = 5;
 const storage::PartName kName{{{"id", 3, 14}, kLaunch, 15, "ckpt", 92, 65, 35, 8, 97, 2, 13}, kRank};
 
+TEST(PartNames, SayTheSlot) {
+  for (int slot = 0; slot < kLocalSlots; ++slot) {
+    EXPECT_EQ(NodeDirectory::slot_of(NodeDirectory::part_name(kLaunch, kRank, slot)), slot);
+    EXPECT_EQ(NodeDirectory::slot_of(NodeDirectory::partner_part_name(kLaunch, kRank, slot)), slot);
+  }
+}
+
 class NodeDirectoryTest : public testing::Test {
  protected:
   /// As a rank does at its first copy. The part is its own until the file is closed.
