@@ -51,7 +51,7 @@ enum class FileIo {
 enum class Compression {
   none,
   lz4,   ///< fast
-  zstd,  ///< smaller, at a quarter of the speed: for slow disks
+  zstd,  ///< smaller, at a third of the speed: for slow disks
 };
 
 /// Why a checkpoint was written.

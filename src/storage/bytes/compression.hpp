@@ -31,7 +31,7 @@ class Compressor {
     std::span<const std::byte> padded{};  ///< with the zeros; valid until the next call
   };
 
-  /// The chunk in less bytes. Nothing if that saves less than an eighth, or if chunks before were of that kind: then
+  /// The chunk in fewer bytes. Nothing if that saves less than an eighth, or if chunks before were of that kind: then
   /// the next ones are not tried.
   [[nodiscard]] Compressed compress(std::span<const std::byte> chunk, std::size_t element_size);
 
