@@ -177,10 +177,6 @@ class Grids {
     return chunking_ == Chunking::compressed && !variable.is_shared && !variable.is_copy;
   }
 
-  Extents chunk_of_pieces(const VariableFacts& variable, std::span<const Box> boxes) const {
-    return chosen(variable, boxes);
-  }
-
   Extents chunk_of_parts(const VariableFacts& variable, const PartsOfBoxes& parts) const {
     std::vector<Box> boxes;
     for (const auto& of_box : parts) {
@@ -189,12 +185,7 @@ class Grids {
     return chosen(variable, boxes);
   }
 
- private:
-  struct Known {
-    const GatheredVariable* variable;
-    Extents chunk;
-  };
-
+  /// For these boxes.
   [[nodiscard]] Extents chosen(const VariableFacts& variable, std::span<const Box> boxes) const {
     if (chunking_ == Chunking::none) {
       return {};
@@ -202,6 +193,12 @@ class Grids {
     return may_be_compressed(variable) ? choose_compressed_chunk(variable.shape, variable.type.size_bytes, boxes)
                                        : choose_chunk(variable.shape, variable.type.size_bytes, boxes);
   }
+
+ private:
+  struct Known {
+    const GatheredVariable* variable;
+    Extents chunk;
+  };
 
   static void check_apart(const GatheredVariable& variable, const std::vector<Box>& boxes) {
     const auto overlap = find_overlap(boxes);
@@ -296,7 +293,7 @@ class Planner {
     }
     variable.shape = {elements};
     if (grids_.may_be_compressed(variable)) {
-      variable.chunk = grids_.chunk_of_pieces(variable, boxes);
+      variable.chunk = grids_.chosen(variable, boxes);
       variable.compressed = !variable.chunk.empty();
     }
     for (std::size_t rank = 0; rank < all_.ranks; ++rank) {

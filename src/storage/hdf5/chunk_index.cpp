@@ -163,10 +163,13 @@ std::optional<ChunkIndexes::Array> ChunkIndexes::array_at(const PosixFile& layou
   array.page_entries = std::uint64_t{1} << number_in(header.subspan(7, 1));
   array.entries = number_in(header.subspan(8, 8));
   array.offset = number_in(header.subspan(16, 8)) + kCommitRecordBytes;
-  const std::uint64_t pages = (array.entries - 1) / array.page_entries + 1;
-  const std::uint64_t first = pages > 1 ? kPrefixBytes + (pages - 1) / 8 + 1 + kChecksumBytes : kPrefixBytes;
+  if (const std::uint64_t pages = (array.entries - 1) / array.page_entries + 1; pages > 1) {
+    array.offset += kPrefixBytes + (pages - 1) / 8 + 1 + kChecksumBytes;  // a bit for each page
+  } else {
+    array.before = kPrefixBytes;
+  }
   std::array<std::byte, kAddressBytes> address{};
-  layout.read_all(address, array.offset + first);
+  layout.read_all(address, array.offset + array.before);
   const auto variable = std::ranges::find_if(index.variables, [&](const StoredVariable& v) {
     return v.compressed && v.file_offset == number_in(address) + kCommitRecordBytes;
   });
@@ -190,14 +193,12 @@ void ChunkIndexes::write(const PosixFile& layout, const Array& array, const File
   const Dataset dataset = variable.dataset();
   const auto entries = static_cast<std::size_t>(array.entries);
   const auto sizes = compressed ? sizes_of_chunks(index, variable, entries) : std::vector<std::uint64_t>(entries);
-  const std::uint64_t pages = (array.entries - 1) / array.page_entries + 1;
-  std::uint64_t offset = pages > 1 ? array.offset + kPrefixBytes + (pages - 1) / 8 + 1 + kChecksumBytes : array.offset;
+  std::uint64_t offset = array.offset;
   for (std::uint64_t first = 0; first < array.entries; first += array.page_entries) {
     const std::uint64_t count = std::min(array.page_entries, array.entries - first);
-    const std::uint64_t before = pages > 1 ? 0 : kPrefixBytes;
-    Bytes page(static_cast<std::size_t>(before + count * array.entry_bytes + kChecksumBytes));
+    Bytes page(static_cast<std::size_t>(array.before + count * array.entry_bytes + kChecksumBytes));
     layout.read_all(page, offset);
-    std::span<std::byte> rest = std::span(page).subspan(static_cast<std::size_t>(before));
+    std::span<std::byte> rest = std::span(page).subspan(static_cast<std::size_t>(array.before));
     for (std::uint64_t i = first; i < first + count; ++i) {
       const std::uint64_t size = sizes[static_cast<std::size_t>(i)];
       const auto entry = rest.first(static_cast<std::size_t>(array.entry_bytes));

@@ -56,7 +56,8 @@ class ChunkIndexes {
     std::uint64_t entries = 0;
     std::uint64_t entry_bytes = 0;
     std::uint64_t page_entries = 0;  ///< with more entries, they lie in pages
-    std::uint64_t offset = 0;        ///< of its data block
+    std::uint64_t offset = 0;        ///< of the first page, or of what is before the entries of the only one
+    std::uint64_t before = 0;        ///< so many bytes of that
   };
   [[nodiscard]] static std::optional<Array> array_at(const PosixFile& layout, std::span<const std::byte> header,
                                                      const FileIndex& index);

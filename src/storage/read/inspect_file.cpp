@@ -138,15 +138,18 @@ void VariableReader::read_chunks(const StoredVariable& stored, std::uint64_t fir
                                  std::span<std::byte> elements) const {
   const std::size_t element_size = stored.type.size_bytes;
   const Dataset dataset = stored.dataset();
-  Bytes buffer;
-  BlockReader compressed(file_, index_, false);
-  for (const Box& box : boxes_of_range(stored.shape, first, elements.size() / element_size)) {
-    const Strides strides = dense_strides(box.extent, element_size);
-    if (stored.compressed) {
-      compressed.fill(stored, {elements.data(), box, strides});
+  const std::vector<Box> boxes = boxes_of_range(stored.shape, first, elements.size() / element_size);
+  if (stored.compressed) {
+    BlockReader reader(file_, index_, false);
+    for (const Box& box : boxes) {
+      reader.fill(stored, {elements.data(), box, dense_strides(box.extent, element_size)});
       elements = elements.subspan(bytes_of(box, element_size));
-      continue;
     }
+    return;
+  }
+  Bytes buffer;
+  for (const Box& box : boxes) {
+    const Strides strides = dense_strides(box.extent, element_size);
     for (const ChunkPart& part : chunk_parts(dataset, box)) {
       buffer.resize(bytes_of(part.within, element_size));
       read_block(file_, part.dataset, part.within, buffer);
