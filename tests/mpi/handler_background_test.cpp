@@ -94,7 +94,7 @@ TEST_F(HandlerInBackground, ASaveMayBeLeftOutForTheOneBefore) {
 TEST_F(HandlerInBackground, APreemptionSavesItsOwnStepAfterTheOneBefore) {
   const auto job = program(50);
   job->start();
-  EXPECT_THROW(job->run(200, notice_at(51, last_rank())), Preempted);
+  EXPECT_THROW(job->run(1000, notice_at(51, last_rank())), Preempted);
   const std::uint64_t saved_at = job->handler->total_run_calls();
   job->handler.reset();
   // The one of step 100 is left out if the ranks have agreed on a step soon after it by then.

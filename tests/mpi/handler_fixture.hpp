@@ -72,11 +72,14 @@ class Program {
 
 inline int last_rank() { return world_size() - 1; }
 
-/// For Program::run(): the signal of a notice before that step, to one rank or to all.
+/// For Program::run(): the signal of a notice before that step, to one rank or to all. No rank begins the step before it.
 inline std::function<void(int)> notice_at(int step, std::optional<int> rank = {}) {
   return [=](int at) {
-    if (at == step && world_rank() == rank.value_or(world_rank())) {
-      std::raise(SIGTERM);
+    if (at == step) {
+      if (world_rank() == rank.value_or(world_rank())) {
+        std::raise(SIGTERM);
+      }
+      MPI_Barrier(MPI_COMM_WORLD);
     }
   };
 }

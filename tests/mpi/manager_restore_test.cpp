@@ -282,7 +282,7 @@ TEST_F(CountedSaves, ThePreemptionsCheckpointIsTheOneThatIsRestored) {
     program.start();
     program.run(20);
     program.handler->manager().save(20'000);
-    EXPECT_THROW(program.run(200, notice_at(42, last_rank())), Preempted);
+    EXPECT_THROW(program.run(1000, notice_at(42, last_rank())), Preempted);
   }
   Program program(directory);
   program.start();
