@@ -13,6 +13,7 @@
 #include "manager/local_transfer.hpp"
 
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 #include <new>
@@ -126,6 +127,15 @@ bool is_over(MPI_Request& request) {
   return flag != 0;
 }
 
+/// Of this thread: the time in which other processes had its core was not lost to the transfer.
+std::chrono::nanoseconds cpu_time() {
+  timespec time{};
+  if (::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) {
+    return std::chrono::steady_clock::now().time_since_epoch();
+  }
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
 /// Until the process ends, and longer than anything that is destroyed then.
 void keep_for_ever(std::shared_ptr<void> memory) {
   static auto* const kept = new std::vector<std::shared_ptr<void>>();
@@ -204,6 +214,7 @@ void LocalTransfer::advance() {
   const auto allowed = std::chrono::duration<double>(start - last_end_) * kShare;
   window_ = std::clamp(static_cast<std::size_t>(allowed.count() / kSecondsForPiece), std::size_t{2}, kMostOnTheWay);
   const auto patience = std::min(allowed * kShareOfWaiting, kLongestWait);
+  const auto used = cpu_time();
   auto now = start;
   auto moved_at = start;
   while (!done() && now - start < allowed && now - moved_at <= patience) {
@@ -215,7 +226,7 @@ void LocalTransfer::advance() {
     now = Clock::now();
   }
   last_end_ = Clock::now();
-  not_before_ = last_end_ + std::chrono::duration_cast<Clock::duration>((last_end_ - start) * (1 / kShare - 1));
+  not_before_ = last_end_ + std::chrono::duration_cast<Clock::duration>((cpu_time() - used) * (1 / kShare - 1));
 }
 
 bool LocalTransfer::progress() {

@@ -153,17 +153,20 @@ void Checkpoint::add_distributed_pointer(std::string name, ElementType type, Fin
     return begin == nullptr ? nullptr : begin + first;
   };
   DistributedArray array{type, std::move(layout.global_shape), {}};
-  array.boxes.push_back({look(), std::move(layout.offset), std::move(layout.extent), std::move(layout.strides_bytes)});
-  auto declared = std::make_unique<DistributedArray>(array);  // its memory is checked at every save and restore
-  state::check_array(name, *declared, devices::Spaces());
-  declared->boxes.front().data = nullptr;
+  MemoryBox& box = array.boxes.emplace_back();
+  box = {look(), std::move(layout.offset), std::move(layout.extent), std::move(layout.strides_bytes)};
+  state::check_array(name, array, devices::Spaces());
+  box.data = nullptr;  // it is looked for, and checked, at every save and restore
+  box.space = nullptr;
+  const auto declared = std::make_shared<const DistributedArray>(std::move(array));
   state::Variable variable;
   variable.distribution = state::Distribution::distributed;
-  variable.describe = [array = std::move(array), look]() mutable {
-    array.boxes.front().data = look();
-    return array;
+  variable.describe = [declared, look] {
+    DistributedArray now = *declared;
+    now.boxes.front().data = look();
+    return now;
   };
-  variable.declared = std::move(declared);
+  variable.declared = declared;
   add(registry_->variables, std::move(name), std::move(variable));
 }
 

@@ -97,7 +97,7 @@ void Checkpoint::add_distributed_memory(std::string name, ElementType type, Look
   const std::string registered_name = name;
   BoxInMemory box(name, type, std::move(look), std::move(layout));
   add_distributed(std::move(name), std::move(box));
-  registry_->variables.at(registered_name).declared = std::make_unique<const DistributedArray>(std::move(declared));
+  registry_->variables.at(registered_name).declared = std::make_shared<const DistributedArray>(std::move(declared));
 }
 
 void Checkpoint::add_distributed_view(std::string name, LookAtMemory look, Extents global_shape, Extents offset) {

@@ -38,7 +38,7 @@ struct Variable {
   bool described_by_user = false;
   std::vector<std::string> former_names{};  ///< looked for, in this order, where the present name is not stored
   /// Distributed: the layout that was given at the registration, without memory; null if a function returns it.
-  std::unique_ptr<const DistributedArray> declared{};
+  std::shared_ptr<const DistributedArray> declared{};
   core::Rare<Annotation> annotation{};
   Members members{};                     ///< of elements that are structs; empty: they are opaque
   std::shared_ptr<MemorySpace> space{};  ///< that was set for its memory, if one was

@@ -527,9 +527,10 @@ FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMet
 
 FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata, Chunking chunking) {
   if (told.size() == 1 || told.back().facts.empty()) {
-    auto chiefs = decode_descriptions(told.front().facts, told.front().numbers);
-    told.front().facts = {};
-    return plan_gathered(gather_numbers(std::move(chiefs), std::move(told)), metadata, chunking);
+    std::vector<Description> chiefs = decode_descriptions(told.front().facts, told.front().numbers);
+    Bytes().swap(told.front().facts);
+    Gathered all = gather_numbers(std::move(chiefs), std::move(told));  // which are freed here
+    return plan_gathered(std::move(all), metadata, chunking);
   }
   ByRank by_rank;
   by_rank.reserve(told.size());

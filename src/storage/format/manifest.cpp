@@ -432,6 +432,7 @@ std::string encode_fields(const FileIndex& index) {
 
 std::string encode_manifest(const FileIndex& index, std::size_t room) {
   std::string text = encode_fields(index);
+  text.reserve(text.size() + room + index.variables.size() * kLikelyEntryBytes);  // it may be the largest of all texts
   text.append(room, ' ');
   text += kListBegins;
   const char* separator = "";
@@ -439,7 +440,8 @@ std::string encode_manifest(const FileIndex& index, std::size_t room) {
     text += std::exchange(separator, ",");
     text += encode_variable(variable).dump();
   }
-  return text + "]}";
+  text += "]}";
+  return text;
 }
 
 std::size_t place_of_list(std::span<const std::byte> manifest) {
