@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "advise.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
 #include <iostream>
 #include <numeric>
 
@@ -13,9 +8,7 @@
 #include "core/events.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
-#include "handler/save_policy.hpp"
 #include "manager/checkpoint_directory.hpp"
-#include "reprieve/error.hpp"
 #include "reprieve/termination_config.hpp"
 #include "timeline.hpp"
 
@@ -425,8 +418,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "advise", "How often to save, and how much grace to ask for, from past runs", kFooter,
-                       define, run);
+  add_command(tool, "advise", "How often to save, and how much grace to ask for, from past runs", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::advise_command

@@ -2,15 +2,115 @@
 #pragma once
 
 /// @file
-/// From what past runs measured to what to set. Pure.
+/// What saves, restarts and notices cost in past runs; how often to save, and how much grace that needs. Pure.
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "supervisor/costs.hpp"
+#include "handler/save_policy.hpp"
 #include "text.hpp"
+
+namespace reprieve::supervisor {
+
+/// What the event log of a checkpoint directory says about past runs. Times in seconds; lists from the oldest to the
+/// newest.
+struct RunHistory {
+  int runs = 0;           ///< that came to their first step
+  int finished = 0;       ///< came to their end
+  int preempted = 0;      ///< left after a notice, their state saved
+  int failed = 0;         ///< ended in any other way; not the last one, which may still be working
+  double observed_s = 0;  ///< all runs together, from the start to the last event of each
+  std::vector<double> saves_s;
+  std::vector<double>
+      first_saves_s;              ///< those of them that were the first of a run: the only one, if a notice comes early
+  std::vector<double> blocked_s;  ///< for how much of each save the program stood still: all, or less in the background
+  std::vector<double> restores_s;
+  std::vector<double> waits_s;         ///< from notices to the agreement of all ranks
+  std::vector<double> notices_s;       ///< from notices to the exit
+  std::vector<double> intervals_s;     ///< of work between periodic saves
+  std::vector<double> local_copies_s;  ///< for how long a node-local copy stopped the program: means
+  double stepping_s = 0;               ///< the time of `steps` steps
+  std::uint64_t steps = 0;
+  double longest_step_s = 0;
+  std::uint64_t state_bytes = 0;  ///< in the newest save
+
+  /// Adds the runs of another directory.
+  void add(const RunHistory& other) {
+    runs += other.runs;
+    finished += other.finished;
+    preempted += other.preempted;
+    failed += other.failed;
+    observed_s += other.observed_s;
+    for (const auto list :
+         {&RunHistory::saves_s, &RunHistory::first_saves_s, &RunHistory::blocked_s, &RunHistory::restores_s,
+          &RunHistory::waits_s, &RunHistory::notices_s, &RunHistory::intervals_s, &RunHistory::local_copies_s}) {
+      (this->*list).insert((this->*list).end(), (other.*list).begin(), (other.*list).end());
+    }
+    stepping_s += other.stepping_s;
+    steps += other.steps;
+    longest_step_s = std::max(longest_step_s, other.longest_step_s);
+    state_bytes = std::max(state_bytes, other.state_bytes);
+  }
+};
+
+// How often to save against failures that come without notice. Pure; all times in seconds.
+//
+// Failures come at random with a mean time M between them; a save costs d, and a restart R. Too many saves cost time,
+// too few lose work.
+
+/// sqrt(2 d M) [1 + 1/3 sqrt(d / 2M) + 1/9 (d / 2M)] - d for d < 2M, else M: J. T. Daly, A higher order estimate of the
+/// optimum checkpoint interval for restart dumps, Future Generation Computer Systems 22(3), 2006, 303-312, equation 37.
+/// Work between two saves.
+inline double daly_interval_s(double save_s, double mtbf_s) {
+  if (save_s >= 2 * mtbf_s) {
+    return mtbf_s;
+  }
+  const double ratio = save_s / (2 * mtbf_s);
+  return handler::young_interval_s(save_s, mtbf_s) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - save_s;
+}
+
+/// The part of the time, 0 to 1, that goes into saves, restarts and work that is lost, with @p interval_s of work
+/// between saves: 1 - Ts / Tw, from the expected wall clock time Tw = M exp(R/M) (exp((interval + d)/M) - 1) Ts /
+/// interval for Ts of work (Daly 2006, equation 20).
+inline double lost_fraction(double interval_s, double save_s, double restart_s, double mtbf_s) {
+  const double wall_clock_per_work =
+      mtbf_s * std::exp(restart_s / mtbf_s) * std::expm1((interval_s + save_s) / mtbf_s) / interval_s;
+  return 1 - 1 / wall_clock_per_work;
+}
+
+/// With no failure in @p observed_s, the mean time between failures is longer than that divided by -ln(0.05), about
+/// three, with a confidence of 95 %: the rule of three; J. A. Hanley and A. Lippman-Hand, If nothing goes wrong, is
+/// everything all right?, JAMA 249(13), 1983, 1743-1745.
+inline double shortest_mtbf_s(double observed_s) { return observed_s / -std::log(0.05); }
+
+/// What the time from a notice to the end of a job is made of, in seconds.
+struct GraceCosts {
+  double wait_s = 0;   ///< until all ranks agree: the longest step, since the notice may come at the beginning of one
+  double save_s = 0;   ///< longest save
+  double leave_s = 0;  ///< from the commit to the end of the launcher
+};
+
+/// The longest that it takes, as measured, in seconds: the wait, a save, and the way out.
+inline double grace_needed_s(const GraceCosts& costs) { return costs.wait_s + costs.save_s + costs.leave_s; }
+
+/// With a margin of half as much again, since a file system is busiest when many jobs are preempted at once, and a
+/// second on top, for what is short.
+inline double grace_with_margin_s(const GraceCosts& costs) { return 1.5 * grace_needed_s(costs) + 1.0; }
+
+/// N in `#SBATCH --signal=B:USR1@N`: `grace_with_margin_s`, and 30 s since Slurm gives its signals up to so much late;
+/// up to the next ten.
+inline int signal_lead_s(const GraceCosts& costs) {
+  constexpr double kSlurmLateness = 30.0;
+  constexpr double kRounding = 10.0;
+  return static_cast<int>(std::ceil((grace_with_margin_s(costs) + kSlurmLateness) / kRounding) * kRounding);
+}
+
+}  // namespace reprieve::supervisor
 
 namespace reprieve::tool {
 

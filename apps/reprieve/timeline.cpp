@@ -9,11 +9,6 @@
 #include <sstream>
 #include <utility>
 
-#include "core/events.hpp"
-#include "handler/save_policy.hpp"
-#include "supervisor/costs.hpp"
-#include "text.hpp"
-
 namespace reprieve::tool {
 
 WorkSpan WorkSpan::cut_at(std::uint64_t step) {

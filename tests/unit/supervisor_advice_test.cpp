@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "supervisor/costs.hpp"
+#include "advise.hpp"
 #include "support/logged_events.hpp"
 #include "timeline.hpp"
 

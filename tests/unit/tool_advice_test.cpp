@@ -12,7 +12,6 @@
 #include "advise.hpp"
 #include "core/events.hpp"
 #include "handler/save_policy.hpp"
-#include "supervisor/costs.hpp"
 #include "support/json_page.hpp"
 #include "support/process.hpp"
 #include "timeline.hpp"

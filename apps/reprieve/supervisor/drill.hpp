@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "advise.hpp"
 #include "core/events.hpp"
-#include "supervisor/costs.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
 #include "text.hpp"
