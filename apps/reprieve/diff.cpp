@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstring>
-#include <functional>
 #include <iostream>
-#include <map>
-#include <utility>
 
 #include "command.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
-#include "reprieve/error.hpp"
-#include "text.hpp"
 #include "values.hpp"
 
 namespace reprieve::tool {
@@ -649,8 +643,6 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(const Tool& tool) {
-  add_command<Options>(tool, "diff", "Compare the state in two checkpoints", kFooter, define, run);
-}
+void add(const Tool& tool) { add_command(tool, "diff", "Compare the state in two checkpoints", kFooter, define, run); }
 
 }  // namespace reprieve::tool::diff_command

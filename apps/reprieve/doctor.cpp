@@ -2,8 +2,6 @@
 #include "doctor.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -12,17 +10,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <iostream>
-#include <map>
-#include <memory>
 #include <sstream>
 
 #include "command.hpp"
 #include "core/directory.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
-#include "reprieve/error.hpp"
 #include "settings/settings.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "supervisor/launcher.hpp"
@@ -401,8 +395,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "doctor", "Whether this machine is fit for runs that save themselves", kFooter, define,
-                       run);
+  add_command(tool, "doctor", "Whether this machine is fit for runs that save themselves", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::doctor_command

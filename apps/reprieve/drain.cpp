@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // reprieve drain [DIR]
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "command.hpp"
@@ -15,8 +11,6 @@
 #include "core/log.hpp"
 #include "files.hpp"
 #include "manager/local_finish.hpp"
-#include "reprieve/error.hpp"
-#include "text.hpp"
 
 namespace reprieve::tool::drain_command {
 
@@ -41,13 +35,9 @@ Examples:
 Exit codes: 0 a checkpoint was made, or there is nothing newer than the checkpoints, 1 not complete: parts of other
 nodes are missing, or a part is corrupt,)";
 
-struct Options {
-  std::filesystem::path directory;
+struct Options : ChangeOptions {
   std::filesystem::path local;
-  std::string prefix;
   std::chrono::milliseconds wait{60'000};
-  bool dry_run = false;
-  bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
@@ -154,8 +144,7 @@ int run(const Options& asked) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "drain", "Make a checkpoint of what lies in the memory of the nodes", kFooter, define,
-                       run);
+  add_command(tool, "drain", "Make a checkpoint of what lies in the memory of the nodes", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::drain_command

@@ -3,26 +3,17 @@
 
 #include "supervisor/drill.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
-#include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <ostream>
 #include <thread>
-#include <utility>
-#include <vector>
 
-#include "advise.hpp"
 #include "command.hpp"
 #include "core/log.hpp"
-#include "reprieve/error.hpp"
 #include "supervisor/launcher.hpp"
 #include "termination/signal_flag.hpp"
-#include "text.hpp"
 
 namespace reprieve::tool::drill_command {
 
@@ -319,7 +310,6 @@ struct Options {
   bool to_end = false;
   std::vector<std::string> outputs;
   std::string compare_command;
-  std::string run_directory;
   bool json = false;
 };
 
@@ -370,7 +360,7 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--kill-rank", settings.kill_rank, "Kill a rank of a resumed run, and see what the others do");
   command.add_option("--ignore", settings.ignore, "Variables that may differ where states are compared")
       ->delimiter(',');
-  command.add_option("--run-dir", options.run_directory,
+  command.add_option("--run-dir", settings.run_directory_parent,
                      "Where to make the private directory for the run's record; all nodes must see it");
   command.add_flag("--keep", settings.keep, "Leave the checkpoints of the drill, and say where they are");
   add_color(command);
@@ -405,9 +395,6 @@ supervisor::DrillSettings settings_of(const Options& options) {
   supervisor::DrillSettings settings = options.settings;
   settings.command = options.program;
   settings.signal = signal_of(options);
-  if (!options.run_directory.empty()) {
-    settings.run_directory_parent = options.run_directory;
-  }
   if (settings.replay_ranks > 0) {
     settings.replay_command = command_on(settings.replay_ranks, options.program);
   }
@@ -429,7 +416,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "drill", "Rehearse a preemption: would my job survive?", kFooter, define, run);
+  add_command(tool, "drill", "Rehearse a preemption: would my job survive?", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::drill_command

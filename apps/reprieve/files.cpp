@@ -189,6 +189,12 @@ std::unique_ptr<manager::DirectoryLock> lock_for_a_moment(const fs::path& direct
                                                   std::chrono::milliseconds(0), manager::DirectoryLock::Mark::kept);
 }
 
+void require_free(const ChangeOptions& options) {
+  if (!options.dry_run) {
+    static_cast<void>(lock_for_a_moment(options.directory));
+  }
+}
+
 std::unique_ptr<manager::DirectoryLock> lock_if_free(const fs::path& directory) {
   try {
     return lock_for_a_moment(directory);

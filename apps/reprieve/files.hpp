@@ -70,6 +70,17 @@ std::unique_ptr<manager::DirectoryLock> lock_if_free(const std::filesystem::path
 std::unique_ptr<manager::DirectoryLock> lock_soon(const std::filesystem::path& directory,
                                                   const std::function<void()>& meanwhile);
 
+/// What commands that change a directory of checkpoints have in common.
+struct ChangeOptions {
+  std::filesystem::path directory;
+  std::string prefix;  ///< of the checkpoints that are meant; empty: the only one there is
+  bool dry_run = false;
+  bool json = false;
+};
+inline constexpr const char* kPrefixMeaning = "Only checkpoints whose names begin so, if there are several kinds";
+/// Before anything is read for a change that is to be made. @throws StorageError (locked) if a run uses the directory
+void require_free(const ChangeOptions& options);
+
 /// Whether there is nothing of that name now. False where that cannot be seen.
 bool is_gone(const std::filesystem::path& file) noexcept;
 

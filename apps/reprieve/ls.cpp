@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // reprieve ls [DIR...]
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
-#include <map>
-#include <optional>
-#include <utility>
 
 #include "command.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
-#include "reprieve/error.hpp"
 #include "reprieve/xdmf.hpp"
-#include "text.hpp"
 
 namespace reprieve::tool::ls_command {
 
@@ -360,9 +353,7 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(const Tool& tool) {
-  add_command<Options>(tool, "ls", "List the checkpoints of a directory", kFooter, define, run);
-}
+void add(const Tool& tool) { add_command(tool, "ls", "List the checkpoints of a directory", kFooter, define, run); }
 
 }  // namespace reprieve::tool::ls_command
 
@@ -429,7 +420,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "xdmf", "Let ParaView open the checkpoints of a directory", kFooter, define, run);
+  add_command(tool, "xdmf", "Let ParaView open the checkpoints of a directory", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::xdmf_command

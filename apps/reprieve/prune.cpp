@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // reprieve prune [DIR] --keep N
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 
 #include "command.hpp"
@@ -14,10 +11,7 @@
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "manager/directory_lock.hpp"
 #include "manager/node_directory.hpp"
-#include "reprieve/error.hpp"
-#include "text.hpp"
 
 namespace reprieve::tool::prune_command {
 
@@ -40,23 +34,18 @@ Examples:
 
 Exit codes: 0 done,)";
 
-struct Options {
-  std::filesystem::path directory;
+struct Options : ChangeOptions {
   std::filesystem::path copies;
   std::uint64_t keep = 0;
   std::chrono::seconds keep_every{0};
   std::chrono::seconds keep_within{0};
-  std::string prefix;
-  bool dry_run = false;
-  bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
   CLI::Option* const directory = add_directory(command, options.directory, "Directory of checkpoints");
   CLI::Option* const keep = command.add_option("--keep", options.keep, "Checkpoints to keep, at least 1")
                                 ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
-  CLI::Option* const prefix = command.add_option("--prefix", options.prefix,
-                                                 "Only checkpoints whose names begin so, if there are several kinds");
+  CLI::Option* const prefix = command.add_option("--prefix", options.prefix, kPrefixMeaning);
   CLI::Option* const every =
       add_duration(command, "--keep-every", options.keep_every, "Keep one for each such span of time besides")
           ->default_str("");
@@ -200,9 +189,7 @@ int run(const Options& options) {
   if (options.keep == 0 && options.keep_every.count() == 0 && options.keep_within.count() == 0) {
     throw UsageError("say what to keep: --keep N, --keep-every TIME or --keep-within TIME (--help has examples)");
   }
-  if (!options.dry_run) {
-    static_cast<void>(lock_for_a_moment(options.directory));  // before anything is read
-  }
+  require_free(options);
   const auto states = states_in(options.directory);
   const Plan plan = options.dry_run ? plan_beside_a_run(options) : make_plan(options);
   const std::uint64_t freed_bytes = total_size(plan.remove);
@@ -225,7 +212,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "prune", "Remove old checkpoints, never the newest valid one", kFooter, define, run);
+  add_command(tool, "prune", "Remove old checkpoints, never the newest valid one", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::prune_command
@@ -323,8 +310,8 @@ int run_unpin(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "pin", "Mark checkpoints that nothing removes", kPinFooter, define, run_pin);
-  add_command<Options>(tool, "unpin", "Take such a mark away", kUnpinFooter, define, run_unpin);
+  add_command(tool, "pin", "Mark checkpoints that nothing removes", kPinFooter, define, run_pin);
+  add_command(tool, "unpin", "Take such a mark away", kUnpinFooter, define, run_unpin);
 }
 
 }  // namespace reprieve::tool::pin_command

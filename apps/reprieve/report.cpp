@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // reprieve report [DIR...]: the page, the numbers for a monitoring system, and the subcommand.
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <system_error>
@@ -13,9 +9,7 @@
 #include "command.hpp"
 #include "core/directory.hpp"
 #include "files.hpp"
-#include "reprieve/error.hpp"
 #include "reprieve/version.hpp"
-#include "text.hpp"
 #include "timeline.hpp"
 
 namespace reprieve::tool {
@@ -290,7 +284,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "report", "What became of runs: a page, or numbers for monitoring", kFooter, define, run);
+  add_command(tool, "report", "What became of runs: a page, or numbers for monitoring", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::report_command

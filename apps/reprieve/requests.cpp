@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // reprieve stop [DIR], reprieve save [DIR]
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <thread>
 
@@ -15,9 +11,7 @@
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "files.hpp"
-#include "reprieve/error.hpp"
 #include "supervisor/run_progress.hpp"
-#include "text.hpp"
 
 namespace reprieve::tool::request_command {
 
@@ -280,8 +274,6 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(const Tool& tool) {
-  add_command<Options>(tool, "log", "What happened in a run, line by line", kFooter, define, run);
-}
+void add(const Tool& tool) { add_command(tool, "log", "What happened in a run, line by line", kFooter, define, run); }
 
 }  // namespace reprieve::tool::log_command

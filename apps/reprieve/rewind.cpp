@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // reprieve rewind [DIR] --to STEP
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 
 #include "command.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
-#include "reprieve/error.hpp"
-#include "text.hpp"
 
 namespace reprieve::tool::rewind_command {
 
@@ -36,13 +30,9 @@ Examples:
 
 Exit codes: 0 done,)";
 
-struct Options {
-  fs::path directory;
+struct Options : ChangeOptions {
   std::optional<std::uint64_t> step;
-  std::string prefix;
   bool undo = false;
-  bool dry_run = false;
-  bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
@@ -51,7 +41,7 @@ void define(CLI::App& command, Options& options) {
                                 ->check(not_negative())
                                 ->type_name("STEP");
   command.add_flag("--undo", options.undo, "Take back the last rewind")->excludes(step);
-  command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
+  command.add_option("--prefix", options.prefix, kPrefixMeaning);
   command.add_flag("--dry-run", options.dry_run, "Only say what would be done");
 }
 
@@ -206,9 +196,7 @@ int run(const Options& options) {
   if (!options.undo && !options.step) {
     throw UsageError("give the step: reprieve rewind DIR --to STEP, or --undo");
   }
-  if (!options.dry_run) {
-    static_cast<void>(lock_for_a_moment(options.directory));  // before anything is read
-  }
+  require_free(options);
   const Result result = options.undo ? undo(options) : rewind(options);
   print_answer(options.json,
                {{"directory", options.directory.string()},
@@ -223,7 +211,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "rewind", "Let the next launch resume at an earlier step", kFooter, define, run);
+  add_command(tool, "rewind", "Let the next launch resume at an earlier step", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::rewind_command

@@ -2,35 +2,26 @@
 // reprieve run [options] -- LAUNCHER..., and what it shows on standard error between the output of the program.
 
 #include <fmt/chrono.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
 #include <iostream>
-#include <optional>
 #include <regex>
 #include <set>
-#include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "command.hpp"
 #include "core/directory.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "core/values.hpp"
-#include "reprieve/error.hpp"
 #include "supervisor/job_supervisor.hpp"
 #include "supervisor/processes.hpp"
 #include "supervisor/run_progress.hpp"
 #include "termination/slurm_job.hpp"
-#include "text.hpp"
 
 namespace reprieve::tool::run_command {
 
@@ -144,7 +135,6 @@ struct Options {
   supervisor::SlurmSettings slurm;
   supervisor::HostSettings hosts;
   std::string directory;
-  std::string run_directory;
   milliseconds time_left{0};
   std::string deadline;
   bool in_slurm = false;
@@ -207,7 +197,7 @@ void define_launcher(CLI::App& command, Options& options) {
       "Leave the launch agent of mpirun's daemons on other nodes alone");
   add_duration(command, "--link-timeout", options.settings.link_timeout,
                "mpirun notices a dead connection to a node within TIME; 0: as it is configured");
-  command.add_option("--run-dir", options.run_directory,
+  command.add_option("--run-dir", options.settings.run_directory_parent,
                      "Where to make the private directory for the run's record; all nodes must see it. Default: the "
                      "working directory if there are several nodes, else the directory for temporary files");
 }
@@ -296,9 +286,6 @@ supervisor::SupervisorSettings settings_of(const Options& options) {
   if (!settings.before_start.empty() && !settings.directory) {
     throw UsageError("--before-start needs --directory, to know where the checkpoints belong");
   }
-  if (!options.run_directory.empty()) {
-    settings.run_directory_parent = options.run_directory;
-  }
   settings.slurm = slurm_settings(options);
   if (options.hosts.spares > 0 || options.hosts.min_ranks) {
     settings.hosts = options.hosts;
@@ -318,8 +305,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "run", "Run a parallel program that saves itself before it is killed", kFooter, define,
-                       run);
+  add_command(tool, "run", "Run a parallel program that saves itself before it is killed", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::run_command
@@ -368,7 +354,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "launch-agent", "Start a daemon of mpirun, shielded", kFooter, define, run);
+  add_command(tool, "launch-agent", "Start a daemon of mpirun, shielded", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::launch_agent_command
@@ -547,7 +533,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "sbatch-template", "Print a batch script for Slurm", kFooter, define, run);
+  add_command(tool, "sbatch-template", "Print a batch script for Slurm", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::sbatch_template_command

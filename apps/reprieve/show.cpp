@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // reprieve show FILE [VAR]
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <sstream>
@@ -17,7 +13,6 @@
 #include "storage/format/commit_record.hpp"
 #include "storage/local/part_file.hpp"
 #include "storage/read/inspect_file.hpp"
-#include "text.hpp"
 #include "values.hpp"
 
 namespace reprieve::tool::show_command {
@@ -275,8 +270,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "show", "Show the metadata and the variables of a checkpoint, or values", kFooter, define,
-                       run);
+  add_command(tool, "show", "Show the metadata and the variables of a checkpoint, or values", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::show_command
@@ -472,7 +466,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "export", "Write the values of a variable as .npy or .csv", kFooter, define, run);
+  add_command(tool, "export", "Write the values of a variable as .npy or .csv", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::export_command

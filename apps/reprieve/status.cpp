@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "status.hpp"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <termios.h>
 #include <unistd.h>
@@ -11,13 +10,11 @@
 #include <iostream>
 #include <sstream>
 #include <thread>
-#include <utility>
 
 #include "command.hpp"
 #include "core/directory.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
-#include "reprieve/error.hpp"
 #include "termination/slurm_job.hpp"
 #include "timeline.hpp"
 
@@ -533,7 +530,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "status", "How the runs below a directory stand", kFooter, define, run);
+  add_command(tool, "status", "How the runs below a directory stand", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::status_command

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // reprieve verify [FILE|DIR...]
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <functional>
 #include <iostream>
 
 #include "command.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
-#include "manager/directory_lock.hpp"
-#include "reprieve/error.hpp"
-#include "text.hpp"
 
 namespace reprieve::tool::verify_command {
 
@@ -144,7 +137,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "verify", "Verify every checksum and name what is corrupt", kFooter, define, run);
+  add_command(tool, "verify", "Verify every checksum and name what is corrupt", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::verify_command
@@ -168,16 +161,11 @@ Examples:
 
 Exit codes: 0 none is left that was quarantined, 1 some stay,)";
 
-struct Options {
-  fs::path directory;
-  std::string prefix;
-  bool dry_run = false;
-  bool json = false;
-};
+using Options = ChangeOptions;
 
 void define(CLI::App& command, Options& options) {
   add_directory(command, options.directory, "Directory of checkpoints");
-  command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
+  command.add_option("--prefix", options.prefix, kPrefixMeaning);
   command.add_flag("--dry-run", options.dry_run, "Only verify them");
 }
 
@@ -239,9 +227,7 @@ Json to_json(const std::vector<Result>& results, const Options& options) {
 
 int run(const Options& options) {
   require_directory(options.directory);
-  if (!options.dry_run) {
-    static_cast<void>(lock_for_a_moment(options.directory));  // before anything is read
-  }
+  require_free(options);
   std::vector<Result> results;
   for (const auto& name : quarantined_names(options.directory, options.prefix)) {
     results.push_back(look_at(name, options));
@@ -253,8 +239,8 @@ int run(const Options& options) {
 }  // namespace
 
 void add(const Tool& tool) {
-  add_command<Options>(tool, "unquarantine", "Take back checkpoints that were quarantined although they are valid",
-                       kFooter, define, run);
+  add_command(tool, "unquarantine", "Take back checkpoints that were quarantined although they are valid", kFooter,
+              define, run);
 }
 
 }  // namespace reprieve::tool::unquarantine_command
