@@ -30,9 +30,9 @@ struct Finding {
     unknown,  ///< the drill does not know
   };
   Grade grade = Grade::good;
-  std::string id;      ///< for programs: "exit_code"
-  std::string text;    ///< what was seen
-  std::string advice;  ///< what to do; empty if nothing
+  std::string id;        ///< for programs: "exit_code"
+  std::string text;      ///< what was seen
+  std::string advice{};  ///< what to do; empty if nothing
 };
 
 /// Lower-case name: "good", "warning", "problem", "unknown".

@@ -20,6 +20,9 @@ using Grade = Finding::Grade;
 
 constexpr const char* kUseRun =
     "start it under `reprieve run`, which keeps the platform's signals from the launcher and tells the ranks";
+constexpr const char* kSeeAbove = "see what the program said above; --timeout if it needs longer";
+constexpr const char* kEarlierNotice = "let it work longer, or send the notice earlier: --after, --after-steps";
+constexpr const char* kRepairFirst = "repair this first; what the program said stands above";
 constexpr int kSignalled = 128;
 
 using core::seconds_text;
@@ -119,7 +122,7 @@ class ReplayJudge {
       return add(
           Grade::unknown, "replay_undisturbed",
           fmt::format("the undisturbed run did not come to step {}: {}", facts_.to_step(), end_of(facts_.undisturbed)),
-          "see what the program said above; --timeout if it needs longer");
+          kSeeAbove);
     }
     if (*stopped <= facts_.from_step) {
       return add(Grade::unknown, "replay_too_long",
@@ -240,12 +243,11 @@ class ReplayJudge {
 
 std::vector<Finding> judge_outputs(const EndFacts& facts) {
   if (!facts.resumed.finished_at) {
-    return {{Grade::problem, "no_end", "the resumed run did not come to its end: " + end_of(facts.resumed),
-             "see what the program said above; --timeout if it needs longer"}};
+    return {{Grade::problem, "no_end", "the resumed run did not come to its end: " + end_of(facts.resumed), kSeeAbove}};
   }
   if (!facts.undisturbed.finished_at) {
     return {{Grade::unknown, "no_end", "the undisturbed run did not come to its end: " + end_of(facts.undisturbed),
-             "see what the program said above; --timeout if it needs longer"}};
+             kSeeAbove}};
   }
   std::vector<Finding> findings;
   for (const EndFacts::File& file : facts.files) {
@@ -259,8 +261,7 @@ std::vector<Finding> judge_outputs(const EndFacts& facts) {
     findings.push_back({Grade::good, "output",
                         fmt::format("the resumed run ended at step {}, and its output is that of an undisturbed run "
                                     "({} compared)",
-                                    *facts.resumed.finished_at, core::count_text(facts.files.size(), "file")),
-                        ""});
+                                    *facts.resumed.finished_at, core::count_text(facts.files.size(), "file"))});
   }
   return findings;
 }
@@ -306,8 +307,7 @@ std::vector<Finding> judge_memory(const MemoryFacts& facts) {
   if (findings.empty()) {
     findings.push_back({Grade::good, "memory",
                         fmt::format("{} steps changed registered variables alone, of {} blocks and globals of rank 0",
-                                    changes.steps, changes.objects),
-                        ""});
+                                    changes.steps, changes.objects)});
   }
   return findings;
 }
@@ -326,8 +326,7 @@ std::vector<Finding> judge_death(const DeathFacts& facts) {
   return {{Grade::good, "recovered_in_place",
            fmt::format("{}{} continued in place, {} later, at step {}", killed,
                        core::count_text(facts.start.world_size, "rank"), seconds_text(*facts.recovery_s),
-                       facts.start.begins_at.value_or(0)),
-           ""}};
+                       facts.start.begins_at.value_or(0))}};
 }
 
 class Judge {
@@ -383,13 +382,11 @@ class Judge {
                       start.directory.string()),
           "build it with the version of the library that this tool belongs to");
     } else if (!start.error.empty()) {
-      add(Grade::problem, "start_failed", "the program does not start: " + start.error,
-          "repair this first; what the program said stands above");
+      add(Grade::problem, "start_failed", "the program does not start: " + start.error, kRepairFirst);
     } else if (start.code) {
       add(Grade::unknown, "ended_early",
           fmt::format("the command ended with {} before the notice was sent", code_text(*start.code)),
-          *start.code == 0 ? "let it work longer, or send the notice earlier: --after, --after-steps"
-                           : "repair this first; what the program said stands above");
+          *start.code == 0 ? kEarlierNotice : kRepairFirst);
     } else if (!start.ready) {
       add(Grade::problem, "not_ready", "the program has opened its checkpoint directory, but watches for no notice",
           "make a PreemptionCheckpointHandler, and call its run() for every step; if the restore takes long, "
@@ -550,8 +547,7 @@ class Judge {
       add(Grade::problem, "error",
           fmt::format("the ranks ended with an error: {}; {}", facts_.first.error, lost_work()));
     } else if (facts_.first.code == 0) {
-      add(Grade::unknown, "finished", "the program came to its end before it could save",
-          "let it work longer, or send the notice earlier: --after, --after-steps");
+      add(Grade::unknown, "finished", "the program came to its end before it could save", kEarlierNotice);
     } else if (notice.command_died_first) {
       add(Grade::problem, "script_died",
           fmt::format("the command itself was ended by the notice after {} ({}), while its ranks worked on and heard "
@@ -627,7 +623,7 @@ class Judge {
           second.code
               ? fmt::format("the second start ended with {} before the ranks were ready", code_text(*second.code))
               : "the second start did not come to its first step in time",
-          "see what the program said above; --timeout if it needs longer");
+          kSeeAbove);
     } else {
       judge_restored();
     }

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/after_commit.hpp"
 #include "supervisor/run_progress.hpp"
 #include "supervisor/slurm.hpp"
 

@@ -52,9 +52,7 @@ bool prepare_signals(Shield shield) {
   if (shield == Shield::signals) {
     mask = termination_signals();
   }
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  return ::sigaction(SIGPIPE, &standard, nullptr) == 0 && ::sigprocmask(SIG_SETMASK, &mask, nullptr) == 0;
+  return std::signal(SIGPIPE, SIG_DFL) != SIG_ERR && ::sigprocmask(SIG_SETMASK, &mask, nullptr) == 0;
 }
 
 /// In the child: away from the terminal and the process group. If this process dies, a launcher gets what it forwards
@@ -87,9 +85,7 @@ int failure_of_exec(int pipe) {
 
 /// An ignored signal never reaches the queue, and ignored SIGCHLD loses exit codes.
 void stop_ignoring(int signal) {
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  if (::sigaction(signal, &standard, nullptr) != 0) {
+  if (std::signal(signal, SIG_DFL) == SIG_ERR) {
     fail("set a signal's disposition");
   }
 }

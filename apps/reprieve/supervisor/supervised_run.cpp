@@ -222,22 +222,16 @@ std::vector<RecordedEvent> RunRecordReader::read_new() {
   std::ranges::sort(files);
   std::vector<RecordedEvent> events;
   for (const auto& file : files) {
-    read_file(file, events);
-  }
-  return events;
-}
-
-void RunRecordReader::read_file(const std::filesystem::path& file, std::vector<RecordedEvent>& events) {
-  const std::string record = file.lexically_relative(directory_).string();
-  std::streamoff& position = positions_[record];
-  std::ifstream stream(file, std::ios::binary);
-  stream.seekg(position);
-  for (std::string line; std::getline(stream, line) && !stream.eof();) {
-    position += static_cast<std::streamoff>(line.size()) + 1;
-    if (auto logged = core::event_from_text(line)) {
-      events.push_back({record, std::move(*logged)});
+    const std::string record = file.lexically_relative(directory_).string();
+    try {
+      for (core::LoggedEvent& logged : records_.try_emplace(record, file).first->second.next()) {
+        events.push_back({record, std::move(logged)});
+      }
+    } catch (const StorageError& failure) {
+      core::log::debug("{}", failure.what());  // another supervisor has removed it meanwhile
     }
   }
+  return events;
 }
 
 namespace {

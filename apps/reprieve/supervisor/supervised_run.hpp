@@ -67,10 +67,8 @@ class RunRecordReader {
   std::vector<RecordedEvent> read_new();
 
  private:
-  void read_file(const std::filesystem::path& file, std::vector<RecordedEvent>& events);
-
   std::filesystem::path directory_;
-  std::map<std::string, std::streamoff> positions_;  ///< behind the last complete line
+  std::map<std::string, core::LogFollower> records_;
 };
 
 /// The message of an error report (`error.json`), if it is one and not older than @p not_before_s (seconds since 1970).
