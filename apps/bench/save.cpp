@@ -35,10 +35,6 @@ void start_afresh(const fs::path& directory, const fs::path& to_remove) {
   meet(MPI_COMM_WORLD);
 }
 
-std::function<void()> removing(const fs::path& directory, const fs::path& file) {
-  return [directory, file] { start_afresh(directory, file); };
-}
-
 /// The paths by which one state becomes durable. Each has its own files in the directory.
 class SavePaths {
  public:
@@ -53,7 +49,7 @@ class SavePaths {
     }
     const fs::path file = directory_ / fmt::format("raw-new-{}", static_cast<int>(method));
     paths.push_back({"raw, shared file, " + name, [this, file, method] { write_shared(file, method, true); },
-                     removing(directory_, file), kNewFile, kNewFile});
+                     [this, file] { start_afresh(directory_, file); }, kNewFile, kNewFile});
     const fs::path kept = directory_ / fmt::format("raw-kept-{}", static_cast<int>(method));
     paths.push_back({"raw, rewritten file, " + name, [this, kept, method] { write_shared(kept, method, false); },
                      [this, kept, method] {
@@ -93,7 +89,7 @@ class SavePaths {
                        RawFile(file, O_RDWR).sync();
                        meet(MPI_COMM_WORLD);
                      },
-                     removing(directory_, file), kNewFile});
+                     [this, file] { start_afresh(directory_, file); }, kNewFile});
   }
 
   std::vector<Candidate> paths;

@@ -85,7 +85,7 @@ class Pretended {
     const double plan_s = seconds_of([&] { index = storage::plan_file(std::move(told), {}); });
     const double structure_s = seconds_of([&] { file_ = std::make_unique<storage::LaidOutFile>(std::move(index)); });
     const double places_s = seconds_of([&] { places = storage::places_in(file_->index(), static_cast<int>(ranks_)); });
-    std::vector<Bytes> checksums = checksums_of_ranks();
+    std::vector<Bytes> checksums(ranks_, Bytes(variables_ * sizeof(std::uint64_t)));  // a box is smaller than a block
     const double checksums_s = seconds_of([&] { storage::place_checksums(file_->index(), checksums); });
     // What another rank computes: its message, and the digest of its facts.
     const auto mine = describe(ranks_ - 1, ranks_, variables_);
@@ -135,14 +135,6 @@ class Pretended {
     }
     told.front().facts = storage::encode_descriptions(describe(0, ranks_, variables_)).facts;
     return told;
-  }
-
-  std::vector<Bytes> checksums_of_ranks() const {
-    std::vector<Bytes> checksums;
-    for (std::uint64_t rank = 0; rank < ranks_; ++rank) {
-      checksums.emplace_back(variables_ * sizeof(std::uint64_t));  // a box is smaller than a block
-    }
-    return checksums;
   }
 
   storage::IndexBytes stored_index() {

@@ -7,7 +7,6 @@
 #include <numbers>
 #include <numeric>
 #include <reprieve/error.hpp>
-#include <string>
 
 #include "common/ranks.hpp"
 

@@ -14,7 +14,6 @@
 #include <reprieve/error.hpp>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "common/ranks.hpp"
 

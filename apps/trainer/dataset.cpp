@@ -30,36 +30,27 @@ using GzFile = std::unique_ptr<gzFile_s, GzClose>;
   throw reprieve::ConfigError("data set " + origin + ", line " + std::to_string(line) + ": " + problem);
 }
 
-/// Splits a line into its numbers; the caller's array gets the first ones. Returns how many there are.
-std::size_t parse_numbers(std::string_view line, std::array<unsigned, kPixels + 1>& numbers, const std::string& origin,
-                          std::size_t line_number) {
-  std::size_t count = 0;
-  const char* at = line.data();
-  const char* const end = at + line.size();
-  while (true) {
-    unsigned value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    const bool ends_well = next == end || *next == ',';
-    if (error != std::errc{} || !ends_well) {
-      fail_line(origin, line_number, "value " + std::to_string(count + 1) + " is not a number that fits");
+/// The numbers of a line, which commas separate.
+std::vector<unsigned> parse_numbers(std::string_view line, const std::string& origin, std::size_t line_number) {
+  std::vector<unsigned> numbers;
+  const char* const end = line.data() + line.size();
+  for (const char* at = line.data();;) {
+    const auto [next, error] = std::from_chars(at, end, numbers.emplace_back());
+    if (error != std::errc{} || (next != end && *next != ',')) {
+      fail_line(origin, line_number, "value " + std::to_string(numbers.size()) + " is not a number that fits");
     }
-    if (count < numbers.size()) {
-      numbers[count] = value;
-    }
-    ++count;
     if (next == end) {
-      return count;
+      return numbers;
     }
     at = next + 1;
   }
 }
 
 void parse_line(std::string_view line, const std::string& origin, std::size_t line_number, Samples& samples) {
-  std::array<unsigned, kPixels + 1> numbers{};
-  const std::size_t count = parse_numbers(line, numbers, origin, line_number);
-  if (count != numbers.size()) {
+  const std::vector<unsigned> numbers = parse_numbers(line, origin, line_number);
+  if (constexpr std::size_t kWanted = kPixels + 1; numbers.size() != kWanted) {
     fail_line(origin, line_number,
-              std::to_string(count) + " values instead of " + std::to_string(numbers.size()) + " (pixels and digit)");
+              std::to_string(numbers.size()) + " values instead of " + std::to_string(kWanted) + " (pixels and digit)");
   }
   if (std::any_of(numbers.begin(), numbers.end() - 1, [](unsigned pixel) { return pixel > kMaxPixel; })) {
     fail_line(origin, line_number, "a pixel is greater than " + std::to_string(kMaxPixel));

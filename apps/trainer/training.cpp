@@ -208,44 +208,6 @@ Options parse_options(int argc, const char* const* argv) {
   return options;
 }
 
-void register_state(reprieve::Checkpoint& checkpoint, TrainingState& state, const Model& model, apps::Slice mine) {
-  register_parameters(checkpoint, state.parameters, model);
-  for (Moment& moment : state.optimizer.moments()) {
-    checkpoint.add_distributed(
-        "optimizer/" + moment.name, moment.values.data(),
-        {.global_shape = {model.parameter_count()}, .offset = {mine.offset}, .extent = {mine.size}});
-  }
-  checkpoint.add_replicated("data/fingerprint", state.data_fingerprint);
-  checkpoint.add_replicated("data/shuffle_engine", state.sampler.state().engine);
-  checkpoint.add_replicated("data/order", state.sampler.state().order);
-  checkpoint.add_replicated("data/position", state.sampler.state().position);
-  checkpoint.add_replicated("progress/epoch", state.progress.epoch);
-  checkpoint.add_replicated("progress/step_in_epoch", state.progress.step_in_epoch);
-  checkpoint.add_replicated("progress/step", state.progress.step);
-  checkpoint.add_replicated("history/training_loss", state.history.training_loss);
-  checkpoint.add_replicated("history/held_out_loss", state.history.held_out_loss);
-  checkpoint.add_replicated("history/accuracy", state.history.accuracy);
-  checkpoint.add_per_rank<Engine>(
-      "rank/noise_engine", state.noise_engine,
-      [](const auto& pieces, int rank, int, Engine& engine) { engine = redistribute_engine(pieces, rank); });
-  checkpoint.add_per_rank<std::array<double, 2>>(
-      "rank/epoch_loss_samples", state.epoch_loss_samples,
-      [](const auto& pieces, int rank, int, auto& sums) { sums = redistribute_sums(pieces, rank); });
-}
-
-Digests digest_of(const TrainingState& state, const apps::Ranks& ranks) {
-  apps::Bytes bytes = replicated_bytes(state);
-  check_replicas(bytes, ranks);
-  for (const Moment& moment : state.optimizer.moments()) {
-    append(bytes, ranks.gather(std::as_bytes(std::span(moment.values))));
-  }
-  const std::uint64_t shared = hash(bytes);
-  apps::Bytes per_rank = reprieve::Serializer<Engine>::save(state.noise_engine);
-  append(per_rank, std::as_bytes(std::span(state.epoch_loss_samples)));
-  append(bytes, ranks.gather(per_rank));
-  return ranks.is_chief() ? Digests{shared, hash(bytes)} : Digests{};
-}
-
 Training::Training(const Options& options, const Dataset& dataset, const apps::Ranks& ranks)
     : options_(options),
       dataset_(dataset),
@@ -257,7 +219,42 @@ Training::Training(const Options& options, const Dataset& dataset, const apps::R
       state_(initial_state(options, dataset, model_, my_parameters_, ranks.rank())) {}
 
 void Training::register_state(reprieve::Checkpoint& checkpoint) {
-  trainer::register_state(checkpoint, state_, model_, my_parameters_);
+  register_parameters(checkpoint, state_.parameters, model_);
+  for (Moment& moment : state_.optimizer.moments()) {
+    checkpoint.add_distributed("optimizer/" + moment.name, moment.values.data(),
+                               {.global_shape = {model_.parameter_count()},
+                                .offset = {my_parameters_.offset},
+                                .extent = {my_parameters_.size}});
+  }
+  checkpoint.add_replicated("data/fingerprint", state_.data_fingerprint);
+  checkpoint.add_replicated("data/shuffle_engine", state_.sampler.state().engine);
+  checkpoint.add_replicated("data/order", state_.sampler.state().order);
+  checkpoint.add_replicated("data/position", state_.sampler.state().position);
+  checkpoint.add_replicated("progress/epoch", state_.progress.epoch);
+  checkpoint.add_replicated("progress/step_in_epoch", state_.progress.step_in_epoch);
+  checkpoint.add_replicated("progress/step", state_.progress.step);
+  checkpoint.add_replicated("history/training_loss", state_.history.training_loss);
+  checkpoint.add_replicated("history/held_out_loss", state_.history.held_out_loss);
+  checkpoint.add_replicated("history/accuracy", state_.history.accuracy);
+  checkpoint.add_per_rank<Engine>(
+      "rank/noise_engine", state_.noise_engine,
+      [](const auto& pieces, int rank, int, Engine& engine) { engine = redistribute_engine(pieces, rank); });
+  checkpoint.add_per_rank<std::array<double, 2>>(
+      "rank/epoch_loss_samples", state_.epoch_loss_samples,
+      [](const auto& pieces, int rank, int, auto& sums) { sums = redistribute_sums(pieces, rank); });
+}
+
+Digests Training::digests() const {
+  apps::Bytes bytes = replicated_bytes(state_);
+  check_replicas(bytes, ranks_);
+  for (const Moment& moment : state_.optimizer.moments()) {
+    append(bytes, ranks_.gather(std::as_bytes(std::span(moment.values))));
+  }
+  const std::uint64_t shared = hash(bytes);
+  apps::Bytes per_rank = reprieve::Serializer<Engine>::save(state_.noise_engine);
+  append(per_rank, std::as_bytes(std::span(state_.epoch_loss_samples)));
+  append(bytes, ranks_.gather(per_rank));
+  return ranks_.is_chief() ? Digests{shared, hash(bytes)} : Digests{};
 }
 
 void Training::check_restored() const {

@@ -76,20 +76,12 @@ struct TrainingState {
   std::array<double, 2> epoch_loss_samples{};  ///< sum of losses and number of samples in the present epoch
 };
 
-/// Registers everything; @p state must outlive @p checkpoint.
-/// @param mine  the slice of the parameters whose moments are in @p state
-void register_state(reprieve::Checkpoint& checkpoint, TrainingState& state, const Model& model, apps::Slice mine);
-
 /// A fingerprint of a run's state, to see whether two runs came to the same bits. XXH3-64, over bytes in the order of
 /// the ranks. Times and counts of restarts are not part of it.
 struct Digests {
   std::uint64_t shared = 0;  ///< replicated and distributed state: does not depend on the number of ranks
   std::uint64_t all = 0;     ///< that and the per-rank state
 };
-
-/// Collective; the result is rank 0's, zeros elsewhere.
-/// @throws reprieve::ClusterError on every rank if what is replicated is not equal on all ranks
-Digests digest_of(const TrainingState& state, const apps::Ranks& ranks);
 
 /// Means over the samples.
 struct Evaluation {
@@ -121,8 +113,9 @@ class Training {
   /// The model on the held-out images. Collective.
   [[nodiscard]] Evaluation evaluate() const;
 
-  /// Fingerprints of the state, see digest_of. Collective.
-  [[nodiscard]] Digests digests() const { return digest_of(state_, ranks_); }
+  /// Fingerprints of the state. Collective; the result is rank 0's, zeros elsewhere.
+  /// @throws reprieve::ClusterError on every rank if what is replicated is not equal on all ranks
+  [[nodiscard]] Digests digests() const;
   /// That of what does not depend on the number of ranks.
   [[nodiscard]] std::uint64_t digest() const { return digests().shared; }
 
