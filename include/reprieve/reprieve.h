@@ -275,7 +275,7 @@ REPRIEVE_EXPORT int reprieve_when_values_restored(reprieve_checkpoint* checkpoin
 /** Writes files, whose paths begin with prefix, or reads them if restores is 1; on all ranks at the same time. */
 typedef int (*reprieve_files_fn)(const char* prefix, int restores, void* user);
 /** State that the program, or a library of its, writes and reads as files on all ranks together: restart files that it
- * has already. See reprieve/library_files.hpp.
+ * has already. See reprieve/library_files.hpp. Collective over comm.
  * @param comm  of the manager's ranks; saves and restores use MPI on it
  * @param directory  that all ranks see, for files that last as long as the call */
 REPRIEVE_EXPORT int reprieve_add_files(reprieve_checkpoint* checkpoint, const char* name, MPI_Comm comm,

@@ -42,22 +42,22 @@ struct FilePart {
 };
 using FileParts = std::vector<FilePart>;
 
-/// A new folder, which rank 0 makes and removes.
-class Folder {
+/// A new directory, which rank 0 makes and removes.
+class MadeDirectory {
  public:
-  explicit Folder(const fs::path& parent)
+  explicit MadeDirectory(const fs::path& parent)
       : parent_(core::Directory::open(parent)), name_("reprieve-files-" + manager::make_random_id()) {
     parent_.make_directory(name_, core::kOwnDirectory);
   }
-  ~Folder() {
+  ~MadeDirectory() {
     try {
       parent_.remove_tree(name_);
     } catch (const std::exception& error) {
       core::log::warning("{} is left: {}", (parent_.path() / name_).string(), error.what());
     }
   }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  MadeDirectory(const MadeDirectory&) = delete;
+  MadeDirectory& operator=(const MadeDirectory&) = delete;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
@@ -66,32 +66,32 @@ class Folder {
   std::string name_;
 };
 
-storage::PosixFile open_file(const core::Directory& folder, const std::string& name, int flags) {
-  return {folder.path() / name, folder.open_file(name, flags, core::kOwnFile)};
+storage::PosixFile open_file(const core::Directory& directory, const std::string& name, int flags) {
+  return {directory.path() / name, directory.open_file(name, flags, core::kOwnFile)};
 }
 
 /// Names and sizes. No rank has looked before: a network file system shows the newest.
-std::vector<std::pair<std::string, std::uint64_t>> files_in(const core::Directory& folder) {
+std::vector<std::pair<std::string, std::uint64_t>> files_in(const core::Directory& directory) {
   std::vector<std::pair<std::string, std::uint64_t>> files;
-  for (const auto& [name, kind] : folder.list()) {
+  for (const auto& [name, kind] : directory.list()) {
     if (kind != core::EntryKind::file) {
-      throw UsageError((folder.path() / name).string() +
-                       " is no file: a library that add_files serves writes no folders");
+      throw UsageError((directory.path() / name).string() +
+                       " is no file: a library that add_files serves writes no directories");
     }
-    files.emplace_back(name, open_file(folder, name, O_RDONLY).size());
+    files.emplace_back(name, open_file(directory, name, O_RDONLY).size());
   }
   if (files.empty()) {
     throw UsageError("the function that add_files got wrote no file whose path begins with the prefix, in " +
-                     folder.path().string());
+                     directory.path().string());
   }
   return files;
 }
 
-FilePart part_of(const core::Directory& folder, const std::string& name, std::uint64_t size,
+FilePart part_of(const core::Directory& directory, const std::string& name, std::uint64_t size,
                  const cluster::Communicator& ranks) {
   const auto [begin, end] = detail::even_part(size, ranks.rank(), ranks.size());
   FilePart part{name, begin, std::vector<std::byte>(static_cast<std::size_t>(end - begin))};
-  open_file(folder, name, O_RDONLY).read_all(part.bytes, begin);
+  open_file(directory, name, O_RDONLY).read_all(part.bytes, begin);
   return part;
 }
 
@@ -103,13 +103,14 @@ class LibraryFiles {
 
   [[nodiscard]] FileParts write() const {
     FileParts parts;
-    in_folder("writing the files of a library", [&](cluster::Communicator& ranks, const core::Directory& folder) {
-      functions_.write((folder.path() / "state").string());
-      ranks.barrier("all have written");
-      for (const auto& [name, size] : ranks.from_chief([&] { return files_in(folder); }, "sizes of the files")) {
-        parts.push_back(part_of(folder, name, size, ranks));
-      }
-    });
+    in_new_directory(
+        "writing the files of a library", [&](cluster::Communicator& ranks, const core::Directory& directory) {
+          functions_.write((directory.path() / "state").string());
+          ranks.barrier("all have written");
+          for (const auto& [name, size] : ranks.from_chief([&] { return files_in(directory); }, "sizes of the files")) {
+            parts.push_back(part_of(directory, name, size, ranks));
+          }
+        });
     return parts;
   }
 
@@ -119,15 +120,16 @@ class LibraryFiles {
     if (!parts) {
       return;
     }
-    in_folder("reading the files of a library", [&](cluster::Communicator& ranks, const core::Directory& folder) {
-      for (const FilePart& part : *parts) {
-        storage::PosixFile file = open_file(folder, part.name, O_WRONLY | O_CREAT);
-        file.write_all(part.bytes, part.offset);
-        file.close();
-      }
-      ranks.barrier("the files are there");
-      functions_.read((folder.path() / "state").string());
-    });
+    in_new_directory("reading the files of a library",
+                     [&](cluster::Communicator& ranks, const core::Directory& directory) {
+                       for (const FilePart& part : *parts) {
+                         storage::PosixFile file = open_file(directory, part.name, O_WRONLY | O_CREAT);
+                         file.write_all(part.bytes, part.offset);
+                         file.close();
+                       }
+                       ranks.barrier("the files are there");
+                       functions_.read((directory.path() / "state").string());
+                     });
   }
 
   void clear() { parts_.emplace(); }
@@ -137,17 +139,36 @@ class LibraryFiles {
     std::ranges::move(more, std::back_inserter(*parts_));
   }
 
+  /// A directory that a rank does not see must not show in the save before the end of the job.
+  void check(const std::string& name) const {
+    in_new_directory("trying the directory of add_files", [&](cluster::Communicator& ranks, const core::Directory&) {
+      const std::string chiefs = ranks.from_chief([&] { return name; }, "comparing the calls of add_files");
+      if (chiefs != name) {
+        throw UsageError("the ranks call add_files in different orders: '" + chiefs + "' and '" + name + "'");
+      }
+    });
+  }
+
  private:
   template <class Use>
-  void in_folder(const char* what, Use&& use) const {
+  void in_new_directory(const char* what, Use&& use) const {
     cluster::Communicator ranks(comm_, kPatience);
-    std::optional<Folder> made;  // on rank 0; until all have ended
+    std::optional<MadeDirectory> made;  // on rank 0; until all have ended
     ranks.together(
         [&] {
           const auto name = ranks.from_chief([&] { return made.emplace(directory_).name(); }, what);
-          use(ranks, core::Directory::open(directory_ / name));
+          use(ranks, open_made(directory_ / name));
         },
         what);
+  }
+
+  static core::Directory open_made(const fs::path& path) {
+    try {
+      return core::Directory::open(path);
+    } catch (const StorageError& error) {
+      throw StorageError(error.code(), std::string(error.what()) + "; rank 0 made it for the files of add_files: all " +
+                                           "ranks must see " + path.parent_path().string());
+    }
   }
 
   MPI_Comm comm_;
@@ -172,9 +193,8 @@ void add_files(Checkpoint& state, const std::string& name, MPI_Comm comm, const 
   if (!functions.write || !functions.read) {
     throw UsageError("variable '" + name + "': files need the functions write and read");
   }
-  // Opened now: a wrong path must not show in the save before the end of the job.
-  const auto files =
-      std::make_shared<LibraryFiles>(comm, core::Directory::open(directory).path(), std::move(functions));
+  const auto files = std::make_shared<LibraryFiles>(comm, fs::absolute(directory), std::move(functions));
+  files->check(name);
   state.add_per_rank(name, *files, [](const PerRankPieces& pieces, int rank, int size, LibraryFiles& mine) {
     mine.clear();
     for (int saved = rank; saved < pieces.count(); saved += size) {

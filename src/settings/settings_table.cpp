@@ -255,8 +255,12 @@ core::Table<ManagerOptions> manager_settings() {
 
 void validate(const ManagerOptions& options) {
   core::check_all(manager_settings(), options);
-  if (options.compress != Compression::none && options.writer != WriterKind::direct) {
-    throw ConfigError("only the direct writer compresses: set writer to direct, or compress to none");
+  // What need not be durable goes to the page cache.
+  const bool in_page_cache = options.io == FileIo::page_cache || (options.io == FileIo::automatic && !options.durable);
+  if (options.compress != Compression::none && (options.writer != WriterKind::direct || in_page_cache)) {
+    throw ConfigError(
+        "only the direct writer compresses, and not into the page cache: set writer and io to direct, or compress to "
+        "none");
   }
   for (const detail::WriterTraits& writer : detail::kWriters) {
     if (options.background && options.writer == writer.kind && !writer.in_background) {

@@ -142,8 +142,10 @@ TEST_F(LibraryFilesTest, WhatTheLibraryCannotDoIsAnErrorOnAllRanks) {
   EXPECT_THAT(error_of_save(nothing, scratch()), is_error(ErrorCode::usage, "wrote no file"));
   const auto fails = [](const std::string&) { throw std::runtime_error("the mesh is not there"); };
   EXPECT_THAT(error_of_save(fails, scratch()).message, testing::HasSubstr("the mesh is not there"));
-  const auto folder = [](const std::string& prefix) { on_chief([&] { std::filesystem::create_directory(prefix); }); };
-  EXPECT_THAT(error_of_save(folder, scratch()), is_error(ErrorCode::usage, "is no file"));
+  const auto directory = [](const std::string& prefix) {
+    on_chief([&] { std::filesystem::create_directory(prefix); });
+  };
+  EXPECT_THAT(error_of_save(directory, scratch()), is_error(ErrorCode::usage, "is no file"));
   on_chief([&] { std::filesystem::create_directory(directory_ / "none"); });
   const auto removes = [&](const std::string&) { on_chief([&] { std::filesystem::remove_all(directory_ / "none"); }); };
   EXPECT_THAT(error_of_save(removes, directory_ / "none").message, testing::HasSubstr("none"));
@@ -155,6 +157,20 @@ TEST_F(LibraryFilesTest, WhatTheLibraryCannotDoIsAnErrorOnAllRanks) {
   Checkpoint state;
   EXPECT_THAT(error_of([&] { add_files(state, "library", MPI_COMM_WORLD, scratch(), {}); }),
               is_error(ErrorCode::usage, "'library'", "write and read"));
+}
+
+TEST_F(LibraryFilesTest, WhatDiffersBetweenRanksShowsAtTheRegistration) {
+  REPRIEVE_NEEDS_RANKS(2);
+  const auto nothing = [](const std::string&) {};
+  const auto error_of_add = [&](const std::string& name, const std::filesystem::path& directory) {
+    Checkpoint state;
+    return same_error_on_all_ranks(
+        [&] { add_files(state, name, MPI_COMM_WORLD, directory, {.write = nothing, .read = nothing}); });
+  };
+  const std::string own = world_rank() == 0 ? "first" : "second";
+  EXPECT_THAT(error_of_add(own, scratch()), is_error(ErrorCode::usage, "different orders: 'first' and 'second'"));
+  std::filesystem::create_directory(directory_ / own);
+  EXPECT_THAT(error_of_add("library", directory_ / own).message, testing::HasSubstr("all ranks must see"));
 }
 
 }  // namespace

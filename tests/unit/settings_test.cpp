@@ -96,6 +96,19 @@ TEST(Settings, MistakesAreNamedWithWhatIsAllowed) {
   EXPECT_EQ(error_of(R"({"log": 3})"), "log: found 3; allowed: an object, {...} [RPV-0801]");
 }
 
+TEST(Settings, CompressionNeedsWritesPastThePageCache) {
+  ManagerOptions options;
+  options.compress = Compression::lz4;
+  EXPECT_NO_THROW(validate(options));
+  options.durable = false;
+  EXPECT_THAT(test::error_text<ConfigError>([&] { validate(options); }),
+              HasSubstr("set writer and io to direct"));
+  options.io = FileIo::direct;
+  EXPECT_NO_THROW(validate(options));
+  options.writer = WriterKind::mpio;
+  EXPECT_THROW(validate(options), ConfigError);
+}
+
 TEST(Settings, WhatIsLeftOpenIsNull) {
   const auto settings = settings_from_json(
       R"({"platform": "gce", "termination": {"restart_code": 143, "signals": null, "grace_period_s": null}})");
