@@ -32,14 +32,14 @@ struct FileFunctions {
 ///
 /// A save lets the library write into a new directory in @p directory, and moves the content into the checkpoint. A
 /// restore writes the files again, and `read` runs where functions of `when_values_restored` do. In the end that
-/// directory is removed; a job that is killed meanwhile leaves it there. All ranks must throw where one of them throws in `write`
-/// or `read`: the others would wait in the library.
+/// directory is removed; a job that is killed meanwhile leaves it there. All ranks must throw where one of them throws
+/// in `write` or `read`: the others would wait in the library.
 ///
 /// Collective over @p comm, which has the ranks of the manager, in the same order. Saves and restores use MPI on it.
 /// @param directory  that all ranks see, with room for the files; it is there already. Other jobs may use it as well
 /// @throws UsageError if the name is not allowed, or a function is missing. On all ranks: StorageError if one does not
-///         see the directory; UsageError if the ranks call it in different orders. In a save or a restore, on all ranks:
-///         StorageError with the file; UsageError if the library wrote no file, or a directory
+///         see the directory; UsageError if the ranks call it in different orders. In a save or a restore, on all
+///         ranks: StorageError with the file; UsageError if the library wrote no file, or a directory
 /// Cost: the library's own calls; each byte is written and read once more; a rank's share in memory, for a moment
 /// twice.
 REPRIEVE_EXPORT void add_files(Checkpoint& state, const std::string& name, MPI_Comm comm,

@@ -101,8 +101,7 @@ TEST(Settings, CompressionNeedsWritesPastThePageCache) {
   options.compress = Compression::lz4;
   EXPECT_NO_THROW(validate(options));
   options.durable = false;
-  EXPECT_THAT(test::error_text<ConfigError>([&] { validate(options); }),
-              HasSubstr("set writer and io to direct"));
+  EXPECT_THAT(test::error_text<ConfigError>([&] { validate(options); }), HasSubstr("set writer and io to direct"));
   options.io = FileIo::direct;
   EXPECT_NO_THROW(validate(options));
   options.writer = WriterKind::mpio;
