@@ -105,15 +105,12 @@ class Reader(unittest.TestCase):
 
     def test_compressed_arrays(self):
         file = reprieve.open(DIRECTORY / "compressed" / "ckpt-1.h5")
-        try:
-            os.close(os.open(file.path, os.O_RDONLY | os.O_DIRECT))
-        except OSError:
-            self.skipTest("what goes through the page cache is not compressed")
         field, mine = file["field"], file["mine"]
-        self.assertGreater(len(field._compressed) + len(mine._compressed), 0)
+        self.assertGreater(len(field._compressed), 0)
+        self.assertGreater(len(mine._compressed), 0)
         rows, columns = field.shape
         expected = np.arange(rows * columns).reshape(rows, columns) // 100
-        for key in (np.s_[::101, 7], np.s_[-1], np.s_[8190:8195, 990:], np.s_[:]):
+        for key in (np.s_[::101, 7], np.s_[-1], np.s_[2046:2051, 990:], np.s_[:]):
             np.testing.assert_array_equal(field[key], expected[key])
         for rank, value in enumerate(mine.value):
             np.testing.assert_array_equal(value, np.arange(rows // 2 * columns) // 10 + rank)

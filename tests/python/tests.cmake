@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What programs of the Python world see of a checkpoint. Debian's modules belong to Debian's Python.
 add_executable(python_writer ${CMAKE_CURRENT_LIST_DIR}/writer.cpp)
-target_link_libraries(python_writer PRIVATE reprieve_static reprieve_options)
+target_link_libraries(python_writer PRIVATE whole_file reprieve_options)
+target_include_directories(python_writer PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 find_program(REPRIEVE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(REPRIEVE_PYTHON python3)
 if(REPRIEVE_PYTHON)

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <chrono>
 #include <complex>
 #include <filesystem>
 #include <iostream>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "reprieve/reprieve.hpp"
+#include "support/whole_file.hpp"
 
 namespace {
 
@@ -119,14 +121,14 @@ void save_kinds(const std::filesystem::path& directory) {
   manager.save(7, reason);
 }
 
-/// Much more than is written before the disk is busy: then chunks are compressed.
+/// Each chunk is compressed, also where the disk would take it as it is.
 void save_compressed(const std::filesystem::path& directory) {
   int rank = 0;
   int size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   constexpr std::uint64_t kColumns = 1001;
-  constexpr std::uint64_t kRows = 8192;  // of each rank
+  constexpr std::uint64_t kRows = 2048;  // of each rank
   std::vector<double> field(kRows * kColumns);
   std::vector<std::int32_t> mine(field.size());
   const std::uint64_t first = static_cast<std::uint64_t>(rank) * kRows;
@@ -140,11 +142,16 @@ void save_compressed(const std::filesystem::path& directory) {
                          .offset = {first, 0},
                          .extent = {kRows, kColumns}});
   state.add_per_rank("mine", mine);
-  reprieve::ManagerOptions options;
-  options.io = reprieve::FileIo::direct;
-  options.compress = reprieve::Compression::lz4;
-  reprieve::CheckpointManager manager(MPI_COMM_WORLD, state, directory, options);
-  manager.save(1);
+  if (rank == 0) {
+    std::filesystem::create_directory(directory);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  reprieve::cluster::Communicator comm(MPI_COMM_WORLD, std::chrono::minutes(1));
+  reprieve::storage::FileMetadata metadata;
+  metadata.number = 1;
+  reprieve::storage::LayoutCache cache;
+  reprieve::storage::write_checkpoint(comm, state.registry(), directory / "ckpt-1.h5", metadata,
+                                      {.compress = {reprieve::Compression::lz4, false}}, cache);
 }
 
 }  // namespace
