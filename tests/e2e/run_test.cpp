@@ -531,6 +531,7 @@ TEST_F(RunCode, OfWrongUsage) {
   EXPECT_EQ(code_of({"--no-such-option", "--", "true"}), 2);
   EXPECT_EQ(code_of({"--time-left", "soon", "--", "true"}), 2);
   EXPECT_EQ(code_of({"--run-dir", "/no/such/directory", "--", "true"}), 2);
+  EXPECT_EQ(code_of({"--run-dir", "", "--", "true"}), 0) << "of a shell's variable that is not set";
 }
 
 TEST_F(RunCode, OfHostsThatCannotBeLeftOut) {

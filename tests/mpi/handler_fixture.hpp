@@ -72,8 +72,8 @@ class Program {
 
 inline int last_rank() { return world_size() - 1; }
 
-/// For Program::run(): the signal of a notice before that step, to one rank or to all. No rank begins the step before
-/// it.
+/// For Program::run(): the signal of a notice before that step, to one rank or to all. No rank begins that step
+/// before the signal.
 inline std::function<void(int)> notice_at(int step, std::optional<int> rank = {}) {
   return [=](int at) {
     if (at == step) {

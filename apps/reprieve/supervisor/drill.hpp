@@ -190,7 +190,7 @@ struct DrillSettings {
   std::vector<std::string> replay_command;  ///< of the resumed run
   bool watch_memory = false;                ///< what steps change, and no variable covers
   bool kill_rank = false;                   ///< in one more run, to see what the others do
-  std::optional<std::filesystem::path> run_directory_parent;
+  std::filesystem::path run_directory_parent;
   std::vector<std::string> ignore;  ///< variables that may differ
   /// Puts the output files of the resumed run aside, and compares them with those of the undisturbed run. Empty: the
   /// program is not run to its end.

@@ -42,8 +42,8 @@ struct SupervisorSettings {
   std::chrono::milliseconds patience{60'000};
   /// The checkpoint directory that the program must use; its PREEMPT file counts from the start on. Absolute.
   std::optional<std::filesystem::path> directory;
-  /// Where to make the private directory; nothing: chosen by the number of nodes.
-  std::optional<std::filesystem::path> run_directory_parent;
+  /// Where to make the private directory; empty: chosen by the number of nodes.
+  std::filesystem::path run_directory_parent;
   /// See supervisor/after_commit.hpp; the second one needs `directory`.
   std::string after_commit;
   std::string before_start;

@@ -125,11 +125,11 @@ bool send(pid_t pid, int signal) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(const std::optional<fs::path>& parent, const std::vector<std::string>& command)
+RunDirectory::RunDirectory(const fs::path& parent, const std::vector<std::string>& command)
     : outer_(outer_directory()),
-      place_(open_place(!outer_.empty() ? outer_
-                        : parent        ? *parent
-                                        : default_parent(command))) {
+      place_(open_place(!outer_.empty()   ? outer_
+                        : !parent.empty() ? parent
+                                          : default_parent(command))) {
   try {
     if (outer_.empty()) {
       remove_left_overs(place_);

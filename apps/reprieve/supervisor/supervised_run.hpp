@@ -26,10 +26,10 @@ namespace reprieve::supervisor {
 /// reads it as well and removes it; and what that one orders reaches the runs.
 class RunDirectory {
  public:
-  /// @param parent  where to make it; nothing: the working directory if the ranks of @p command seem to be on several
+  /// @param parent  where to make it; empty: the working directory if the ranks of @p command seem to be on several
   /// nodes, which all must see it, else the directory for temporary files
   /// @throws StorageError if it cannot be made there
-  RunDirectory(const std::optional<std::filesystem::path>& parent, const std::vector<std::string>& command);
+  RunDirectory(const std::filesystem::path& parent, const std::vector<std::string>& command);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;

@@ -529,7 +529,7 @@ FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& me
   if (told.size() == 1 || told.back().facts.empty()) {
     std::vector<Description> chiefs = decode_descriptions(told.front().facts, told.front().numbers);
     Bytes().swap(told.front().facts);
-    Gathered all = gather_numbers(std::move(chiefs), std::move(told));  // which are freed here
+    Gathered all = gather_numbers(std::move(chiefs), std::move(told));  // both are freed here
     return plan_gathered(std::move(all), metadata, chunking);
   }
   ByRank by_rank;
