@@ -84,7 +84,7 @@ std::vector<RestorePath> restore_paths(MPI_Comm comm, Workload& workload, const 
   return paths;
 }
 
-/// "single", "proven" or "unverified": how often the manager that writes this event log read the data of its last
+/// "single", "verified" or "unverified": how often the manager that writes this event log read the data of its last
 /// restore.
 std::string last_pass(const fs::path& events) {
   std::string pass;

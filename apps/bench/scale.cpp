@@ -74,17 +74,18 @@ class Pretended {
 
   /// @return seconds and bytes in the order of kSaveCosts
   std::vector<double> save() {
-    std::vector<storage::DescriptionMessage> told = tell();
+    std::vector<storage::DescriptionMessage> messages = messages_of_ranks();
     double gathered_bytes = 0;
-    for (const storage::DescriptionMessage& message : told) {
+    for (const storage::DescriptionMessage& message : messages) {
       gathered_bytes += static_cast<double>(message.numbers.size());
     }
     storage::FileIndex index;
-    storage::Places places;
+    storage::FileOffsets offsets;
     reset_peak_memory();
-    const double plan_s = seconds_of([&] { index = storage::plan_file(std::move(told), {}); });
+    const double plan_s = seconds_of([&] { index = storage::plan_file(std::move(messages), {}); });
     const double structure_s = seconds_of([&] { file_ = std::make_unique<storage::LaidOutFile>(std::move(index)); });
-    const double places_s = seconds_of([&] { places = storage::places_in(file_->index(), static_cast<int>(ranks_)); });
+    const double offsets_s =
+        seconds_of([&] { offsets = storage::offsets_in(file_->index(), static_cast<int>(ranks_)); });
     std::vector<Bytes> checksums(ranks_, Bytes(variables_ * sizeof(std::uint64_t)));  // a box is smaller than a block
     const double checksums_s = seconds_of([&] { storage::place_checksums(file_->index(), checksums); });
     // What another rank computes: its message, and the digest of its facts.
@@ -95,15 +96,15 @@ class Pretended {
       static_cast<void>(storage::xxh3(message.facts));
     });
     const std::size_t other_bytes =
-        message.facts.size() + message.numbers.size() + places.common.size() + places.of_ranks.back().size();
+        message.facts.size() + message.numbers.size() + offsets.common.size() + offsets.of_ranks.back().size();
     return {plan_s,
             structure_s,
-            places_s,
+            offsets_s,
             checksums_s,
             other_s,
             gathered_bytes,
-            total(places.of_ranks),
-            static_cast<double>(places.common.size()),
+            total(offsets.of_ranks),
+            static_cast<double>(offsets.common.size()),
             static_cast<double>(peak_memory()),
             static_cast<double>(other_bytes)};
   }
@@ -123,18 +124,18 @@ class Pretended {
   }
 
  private:
-  std::vector<storage::DescriptionMessage> tell() const {
-    std::vector<storage::DescriptionMessage> told;
+  std::vector<storage::DescriptionMessage> messages_of_ranks() const {
+    std::vector<storage::DescriptionMessage> messages;
     for (std::uint64_t rank = 0; rank < ranks_; ++rank) {
       const Bytes one = storage::encode_descriptions(describe(rank, ranks_, 1)).numbers;
-      Bytes& all = told.emplace_back().numbers;
+      Bytes& all = messages.emplace_back().numbers;
       all.reserve(one.size() * variables_);
       for (std::uint64_t v = 0; v < variables_; ++v) {
         all.insert(all.end(), one.begin(), one.end());
       }
     }
-    told.front().facts = storage::encode_descriptions(describe(0, ranks_, variables_)).facts;
-    return told;
+    messages.front().facts = storage::encode_descriptions(describe(0, ranks_, variables_)).facts;
+    return messages;
   }
 
   storage::IndexBytes stored_index() {
@@ -180,10 +181,10 @@ class Pretended {
 
 const std::vector<Cost> kSaveCosts{{"plan"},
                                    {"structure"},
-                                   {"places"},
+                                   {"offsets"},
                                    {"checksums"},
                                    {"another rank"},
-                                   {"told by ranks", true},
+                                   {"sent by ranks", true},
                                    {"to each rank", true},
                                    {"to all ranks", true},
                                    {"memory of rank 0", true},

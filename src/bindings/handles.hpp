@@ -189,7 +189,7 @@ struct reprieve_handler {
 struct reprieve_manager {
   std::shared_ptr<const void> use;  ///< of the checkpoint
   std::unique_ptr<reprieve::CheckpointManager> manager;
-  std::optional<reprieve::CheckpointInfo> told{};  ///< what the caller was shown last
-  std::vector<reprieve::CheckpointInfo> listed{};  ///< the same, of a list
-  std::vector<reprieve_checkpoint_info> list{};    ///< of what is listed
+  std::optional<reprieve::CheckpointInfo> shown{};  ///< what the caller was shown last
+  std::vector<reprieve::CheckpointInfo> listed{};   ///< the same, of a list
+  std::vector<reprieve_checkpoint_info> list{};     ///< of what is listed
 };

@@ -103,8 +103,8 @@ int reprieve_manager_local_copy_next(reprieve_manager* manager, int* taken) {
 int reprieve_manager_restore_latest(reprieve_manager* manager, int* restored, reprieve_checkpoint_info* info) {
   return guarded([&] {
     reprieve_manager& open = checked(manager, "manager");
-    open.told = open.manager->restore_or_initialize();
-    show(open.told, restored, info);
+    open.shown = open.manager->restore_or_initialize();
+    show(open.shown, restored, info);
   });
 }
 
@@ -115,8 +115,8 @@ int reprieve_manager_restore(reprieve_manager* manager, const char* file) {
 int reprieve_manager_latest(reprieve_manager* manager, int* found, reprieve_checkpoint_info* info) {
   return guarded([&] {
     reprieve_manager& open = checked(manager, "manager");
-    open.told = open.manager->latest();
-    show(open.told, found, info);
+    open.shown = open.manager->latest();
+    show(open.shown, found, info);
   });
 }
 

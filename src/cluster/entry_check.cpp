@@ -64,18 +64,18 @@ std::unique_ptr<T[], Free> zeros(int count) {
 /// all is complete.
 class Memory {
  public:
-  explicit Memory(int size) : answers_(zeros<Answer>(size + 1)), told_(zeros<int>(size + 1)) {}
+  explicit Memory(int size) : answers_(zeros<Answer>(size + 1)), entries_(zeros<int>(size + 1)) {}
   ~Memory() {
     if (!is_complete_) {
       static_cast<void>(answers_.release());
-      static_cast<void>(told_.release());
+      static_cast<void>(entries_.release());
     }
   }  // NOLINT(clang-analyzer-unix.Malloc): MPI may write there still
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  [[nodiscard]] int* mine() const noexcept { return told_.get(); }
-  [[nodiscard]] int* told() const noexcept { return told_.get() + 1; }
+  [[nodiscard]] int* mine() const noexcept { return entries_.get(); }
+  [[nodiscard]] int* entries() const noexcept { return entries_.get() + 1; }
   [[nodiscard]] Answer* received() const noexcept { return answers_.get(); }
   [[nodiscard]] Answer* answers() const noexcept { return answers_.get() + 1; }
 
@@ -83,7 +83,7 @@ class Memory {
 
  private:
   std::unique_ptr<Answer[], Free> answers_;  ///< to each rank, behind the one that this rank gets
-  std::unique_ptr<int[], Free> told_;        ///< by each rank, behind what this rank sends
+  std::unique_ptr<int[], Free> entries_;     ///< by each rank, behind what this rank sends
   bool is_complete_ = false;
 };
 
@@ -105,15 +105,15 @@ bool complete(MPI_Comm parent, std::span<MPI_Request> requests, milliseconds lim
   }
 }
 
-Answer answer_to(const int* told, int size) {
+Answer answer_to(const int* entries, int size) {
   Answer answer;
   for (int rank = 0; rank < size; ++rank) {
-    if (told[rank] == 0) {
+    if (entries[rank] == 0) {
       if (answer.missing < kNamedRanks) {
         answer.names.at(static_cast<std::size_t>(answer.missing)) = rank;
       }
       ++answer.missing;
-    } else if (told[rank] == kWithoutMemory && answer.without_memory == 0) {
+    } else if (entries[rank] == kWithoutMemory && answer.without_memory == 0) {
       answer.without_memory = 1 + rank;
     }
   }
@@ -154,10 +154,10 @@ Answer answer_to(const int* told, int size) {
 /// Rank 0: receives from the others, and answers. @returns its answer
 Answer hear_all(MPI_Comm parent, int size, Memory& memory, milliseconds timeout) {
   std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-  check_mpi(MPI_Igather(memory.mine(), 1, MPI_INT, memory.told(), 1, MPI_INT, 0, parent, requests.data()),
+  check_mpi(MPI_Igather(memory.mine(), 1, MPI_INT, memory.entries(), 1, MPI_INT, 0, parent, requests.data()),
             "MPI_Igather");
   static_cast<void>(complete(parent, {requests.data(), 1}, timeout));
-  const Answer answer = answer_to(memory.told(), size);
+  const Answer answer = answer_to(memory.entries(), size);
   std::fill_n(memory.answers(), size, answer);
   check_mpi(MPI_Iscatter(memory.answers(), kAnswerInts, MPI_INT, memory.received(), kAnswerInts, MPI_INT, 0, parent,
                          &requests[1]),

@@ -131,7 +131,7 @@ void RoundThread::glance() {
   drive(std::unique_lock(channel_mutex_, std::try_to_lock));
 }
 
-void RoundThread::told(BoundaryIndex index) {
+void RoundThread::exchanged(BoundaryIndex index) {
   const std::lock_guard lock(mutex_);
   requested_ = has_notice_ = false;
   pause_ended_ = true;
@@ -353,7 +353,7 @@ struct MpiRoundChannel::Exchange {
       : neighbours(std::move(ranks)), heard(neighbours.size()), requests(2 * neighbours.size() + 1, MPI_REQUEST_NULL) {}
 
   [[nodiscard]] MPI_Request& hearing(std::size_t neighbour) { return requests[neighbour]; }
-  [[nodiscard]] MPI_Request& telling(std::size_t neighbour) { return requests[neighbours.size() + neighbour]; }
+  [[nodiscard]] MPI_Request& outgoing(std::size_t neighbour) { return requests[neighbours.size() + neighbour]; }
   [[nodiscard]] MPI_Request& reducing() { return requests.back(); }
 
   std::vector<int> neighbours;
@@ -398,7 +398,7 @@ void MpiRoundChannel::begin(const RoundVector& mine) {
   e.mine = mine;
   began_ = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < e.neighbours.size(); ++i) {
-    check_mpi(MPI_Isend(e.mine.data(), 1, MPI_INT64_T, e.neighbours[i], kWakeTag, comm_.handle(), &e.telling(i)),
+    check_mpi(MPI_Isend(e.mine.data(), 1, MPI_INT64_T, e.neighbours[i], kWakeTag, comm_.handle(), &e.outgoing(i)),
               "MPI_Isend");
   }
   check_mpi(MPI_Iallreduce(e.mine.data(), e.result.data(), static_cast<int>(e.mine.size()), MPI_INT64_T, MPI_MAX,

@@ -186,7 +186,7 @@ class RoundThread {
   /// @throws UnresponsiveError if ranks are missing
   [[nodiscard]] BoundaryIndex next_check();
   /// The ranks have exchanged everything at this boundary.
-  void told(BoundaryIndex index);
+  void exchanged(BoundaryIndex index);
 
   /// There is something to report: a round begins, which stops this thread at its next boundary.
   /// @param has_notice  it is a notice

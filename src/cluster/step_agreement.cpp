@@ -85,7 +85,7 @@ void StepAgreement::restart_step_clock() noexcept {
 /// From the verdict alone, so that all ranks plan alike.
 void StepAgreement::plan_next_check(const Verdict& verdict) {
   if (rounds_ != nullptr) {
-    rounds_->told(index_);
+    rounds_->exchanged(index_);
     next_event_ = RoundThread::kNever;
     return;
   }

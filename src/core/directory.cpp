@@ -57,8 +57,8 @@ bool has_no_directory_sync(int error_number, const fs::path& directory) {
   if (error_number != EINVAL && error_number != EOPNOTSUPP && error_number != ENOSYS) {
     return false;
   }
-  static std::atomic_flag told;
-  if (!told.test_and_set()) {
+  static std::atomic_flag warned;
+  if (!warned.test_and_set()) {
     log::warning(
         "the file system of {} cannot make the names in a directory durable ({}): after a power cut the newest "
         "checkpoint may be missing there",
@@ -225,9 +225,9 @@ bool is_outer_name(const std::string& name, bool may_be_counted) {
 bool others_may_write(const struct stat& status) { return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0; }
 
 /// Some file systems give everything in a directory to the owner of that.
-bool is_own(const Directory& directory, const Directory& place) {
+bool is_own(const Directory& directory, const Directory& parent) {
   const uid_t owner = directory.status().st_uid;
-  const struct stat above = place.status();
+  const struct stat above = parent.status();
   return owner == ::geteuid() || (owner == above.st_uid && !others_may_write(above));
 }
 
@@ -236,11 +236,11 @@ bool is_this_users_alone(const Directory& directory) {
   return status.st_uid == ::geteuid() && !others_may_write(status);
 }
 
-/// `workertemp_<rank>` in @p place if it is there and nobody else's.
-std::optional<Directory> find_outer(const Directory& place, const std::string& outer) {
+/// `workertemp_<rank>` in @p parent if it is there and nobody else's.
+std::optional<Directory> find_outer(const Directory& parent, const std::string& outer) {
   try {
-    std::optional<Directory> found = place.find_directory(outer);
-    return found && is_own(*found, place) ? std::move(found) : std::nullopt;
+    std::optional<Directory> found = parent.find_directory(outer);
+    return found && is_own(*found, parent) ? std::move(found) : std::nullopt;
   } catch (const StorageError& error) {
     if (error.code() != ErrorCode::permission) {
       throw;
@@ -250,13 +250,13 @@ std::optional<Directory> find_outer(const Directory& place, const std::string& o
 }
 
 /// Makes `<outer>/<base>`, empty. False if the name is somebody else's, or no directory.
-bool make_write_directory(const Directory& place, const std::string& outer, const std::string& base) {
+bool make_write_directory(const Directory& parent, const std::string& outer, const std::string& base) {
   const auto deadline = std::chrono::steady_clock::now() + kMostTimeToMake;
   std::minstd_rand random(static_cast<std::minstd_rand::result_type>(deadline.time_since_epoch().count()));
   std::uniform_int_distribution<std::chrono::microseconds::rep> pause_us(0, kLongestPause.count());
   for (int refusals = 0; std::chrono::steady_clock::now() < deadline;) {
-    place.make_directory_if_free(outer, kOwnDirectory);  // or it is there
-    if (const auto above = find_outer(place, outer)) {
+    parent.make_directory_if_free(outer, kOwnDirectory);  // or it is there
+    if (const auto above = find_outer(parent, outer)) {
       if (above->make_directory_if_free(base, kOwnDirectory)) {
         return true;
       }
@@ -265,19 +265,19 @@ bool make_write_directory(const Directory& place, const std::string& outer, cons
       if (above->make_directory_if_free(base, kOwnDirectory)) {
         return true;
       }
-    } else if (place.contains(outer) && ++refusals == kMostRefusals) {
+    } else if (parent.contains(outer) && ++refusals == kMostRefusals) {
       return false;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(pause_us(random)));  // removed by another job in this moment
   }
-  throw storage_error("make directory", place.path() / outer / base, ENOENT);
+  throw storage_error("make directory", parent.path() / outer / base, ENOENT);
 }
 
 /// Removes `<outer>/<base>`, and `<outer>` if it is empty then.
-void remove_write_directory(const Directory& place, const std::string& outer, const std::string& base) {
-  if (const auto above = find_outer(place, outer)) {
+void remove_write_directory(const Directory& parent, const std::string& outer, const std::string& base) {
+  if (const auto above = find_outer(parent, outer)) {
     above->remove_tree(base);
-    static_cast<void>(place.remove_empty_directory(outer));
+    static_cast<void>(parent.remove_empty_directory(outer));
   }
 }
 
@@ -294,15 +294,15 @@ std::optional<Directory> open_parent(const fs::path& checkpoints) {
   }
 }
 
-void remove_write_directories_in(const Directory& place, const std::string& base, bool is_inside) {
-  for (const DirectoryEntry& entry : place.list()) {
+void remove_write_directories_in(const Directory& parent, const std::string& base, bool is_inside) {
+  for (const DirectoryEntry& entry : parent.list()) {
     if (entry.kind != EntryKind::directory || !is_outer_name(entry.name, is_inside)) {
       continue;
     }
-    if (const auto outer = find_outer(place, entry.name); outer && outer->contains(base)) {
+    if (const auto outer = find_outer(parent, entry.name); outer && outer->contains(base)) {
       log::info("removing {}, left behind by an earlier run", (outer->path() / base).string());
     }
-    remove_write_directory(place, entry.name, base);  // that of a run which died before it made ours is empty
+    remove_write_directory(parent, entry.name, base);  // that of a run which died before it made ours is empty
   }
 }
 
@@ -653,8 +653,8 @@ bool has_no_rights(int error_number) noexcept {
   if (error_number != EPERM && error_number != EOPNOTSUPP && error_number != ENOSYS && error_number != EINVAL) {
     return false;
   }
-  static std::atomic_flag told;
-  if (!told.test_and_set()) {
+  static std::atomic_flag warned;
+  if (!warned.test_and_set()) {
     log::warning(
         "the file system does not let the rights of files be changed (error {}): who may read checkpoints is for the "
         "file system to say",
@@ -664,13 +664,13 @@ bool has_no_rights(int error_number) noexcept {
 }
 
 WriteDirectory::WriteDirectory(const fs::path& checkpoints, int rank)
-    : base_(checkpoints.filename().string()), place_(Directory::open(checkpoints)) {
+    : base_(checkpoints.filename().string()), parent_(Directory::open(checkpoints)) {
   if (make_beside(checkpoints, rank)) {
     return;
   }
   for (int count = 1; count <= kMostNames; ++count) {
     outer_ = outer_name(rank) + (count == 1 ? "" : "." + std::to_string(count));
-    if (make_write_directory(place_, outer_, base_)) {
+    if (make_write_directory(parent_, outer_, base_)) {
       path_ = checkpoints / outer_ / base_;
       return;
     }
@@ -698,13 +698,13 @@ bool WriteDirectory::make_beside(const fs::path& checkpoints, int rank) {
     log::debug("{}", error.what());  // the parent cannot be written
     return false;
   }
-  place_ = std::move(*parent);
+  parent_ = std::move(*parent);
   path_ = checkpoints.parent_path() / outer_ / base_;
   return true;
 }
 
 WriteDirectory::~WriteDirectory() {
-  log::or_warn("left behind", [this] { remove_write_directory(place_, outer_, base_); });
+  log::or_warn("left behind", [this] { remove_write_directory(parent_, outer_, base_); });
 }
 
 void remove_write_directories(const fs::path& checkpoints) {

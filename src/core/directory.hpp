@@ -235,7 +235,7 @@ class WriteDirectory {
   [[nodiscard]] bool make_beside(const std::filesystem::path& checkpoints, int rank);
 
   std::string base_;
-  Directory place_;  ///< where `outer_` lies
+  Directory parent_;  ///< where `outer_` lies
   std::string outer_;
   std::filesystem::path path_;
 };

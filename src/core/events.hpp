@@ -83,7 +83,7 @@ struct Restored {
   Count number = 0;
   int world_size = 0;  ///< of the run that saved it
   Count bytes = 0;
-  std::string pass{};  ///< "single", "proven" or "unverified": how often the data were read
+  std::string pass{};  ///< "single", "verified" or "unverified": how often the data were read
   double seconds = 0;
   Step run_calls{};
   REPRIEVE_EVENT("restore", file, number, world_size, bytes, pass, seconds, run_calls)

@@ -23,24 +23,24 @@ namespace reprieve::core {
 
 namespace {
 
-struct Places {
+struct Numbers {
   std::mutex mutex;
   std::set<int> taken;
 };
 
 /// The lowest one that no open record of this process has.
-std::shared_ptr<const int> take_place() {
-  static const auto places = std::make_shared<Places>();
-  const std::lock_guard lock(places->mutex);
-  int place = 0;
-  while (places->taken.contains(place)) {
-    ++place;
+std::shared_ptr<const int> take_number() {
+  static const auto numbers = std::make_shared<Numbers>();
+  const std::lock_guard lock(numbers->mutex);
+  int number = 0;
+  while (numbers->taken.contains(number)) {
+    ++number;
   }
-  places->taken.insert(place);
+  numbers->taken.insert(number);
   // A record may live on after the statics.
-  return {new int(place), [places = places](const int* freed) {
-            const std::lock_guard again(places->mutex);
-            places->taken.erase(*freed);
+  return {new int(number), [numbers = numbers](const int* freed) {
+            const std::lock_guard again(numbers->mutex);
+            numbers->taken.erase(*freed);
             delete freed;  // NOLINT(cppcoreguidelines-owning-memory)
           }};
 }
@@ -56,11 +56,11 @@ RunRecord open_run_record(const std::string& host) {
   if (!directory) {
     return {};
   }
-  auto place = take_place();
-  const std::string number = *place == 0 ? "" : fmt::format(".{}", *place);
+  auto number = take_number();
+  const std::string ending = *number == 0 ? "" : fmt::format(".{}", *number);
   EventLog log(std::filesystem::path(*directory) /
-               fmt::format("{}.{}{}{}", host, ::getpid(), number, kRunRecordSuffix));
-  return {std::move(log), std::move(place)};
+               fmt::format("{}.{}{}{}", host, ::getpid(), ending, kRunRecordSuffix));
+  return {std::move(log), std::move(number)};
 }
 
 std::string read_drill_orders() {
@@ -105,8 +105,8 @@ std::vector<Worker> workers_from_json(const nlohmann::json& document) {
 
 void write_worker_record(const std::filesystem::path& directory, const nlohmann::json& workers) {
   const std::string text = workers.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
-  const Directory place = Directory::open(directory);
-  place.write_text(kWorkerRecordName, text, place.file_mode(), false);
+  const Directory opened = Directory::open(directory);
+  opened.write_text(kWorkerRecordName, text, opened.file_mode(), false);
 }
 
 WorkerLock::WorkerLock(const std::filesystem::path& directory) {

@@ -71,14 +71,14 @@ class RunRecord {
  public:
   /// Records nothing.
   RunRecord() = default;
-  RunRecord(EventLog log, std::shared_ptr<const int> place) : log_(std::move(log)), place_(std::move(place)) {}
+  RunRecord(EventLog log, std::shared_ptr<const int> number) : log_(std::move(log)), number_(std::move(number)) {}
 
   /// As `EventLog::write`.
   void write(const Event& event) { log_.write(event); }
 
  private:
   EventLog log_;
-  std::shared_ptr<const int> place_;  ///< among those that are open in this process; freed with the last copy
+  std::shared_ptr<const int> number_;  ///< among those that are open in this process; freed with the last copy
 };
 
 /// Opens a record of this process. Records nothing if no supervisor has started it.

@@ -97,7 +97,7 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
     failure = {ErrorCode::cluster, fmt::format("rank {} ({}) failed in step {}: {}", comm_.rank(), comm_.host(),
                                                run_calls, failure.message)};
   }
-  handler::write_error_report(manager.impl().directory.place(),
+  handler::write_error_report(manager.impl().directory.opened(),
                               {comm_.rank(), comm_.host(), run_calls, failure.message});
   announce_failure();
   cluster::Verdict verdict;

@@ -40,7 +40,7 @@ constexpr const char* kErrorFile = "error.json";
 
 }  // namespace
 
-void write_error_report(const core::Directory& place, const ErrorReport& report) noexcept {
+void write_error_report(const core::Directory& directory, const ErrorReport& report) noexcept {
   core::log::or_warn("cannot write the error report", [&] {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const nlohmann::json content = {{"rank", report.rank},
@@ -51,13 +51,13 @@ void write_error_report(const core::Directory& place, const ErrorReport& report)
     const std::string text = content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
     // Each rank has a file of its own, and the rename makes it the report: never a mixture of two.
     const std::string mine = fmt::format(".error-{}.json", report.rank);
-    place.write_text(mine, text, place.file_mode(), false);
-    place.rename(mine, place, kErrorFile);
+    directory.write_text(mine, text, directory.file_mode(), false);
+    directory.rename(mine, directory, kErrorFile);
   });
 }
 
-void remove_error_report(const core::Directory& place) noexcept {
-  core::log::or_warn("an old error report stays behind", [&] { place.remove_file(kErrorFile); });
+void remove_error_report(const core::Directory& directory) noexcept {
+  core::log::or_warn("an old error report stays behind", [&] { directory.remove_file(kErrorFile); });
 }
 
 }  // namespace reprieve::handler

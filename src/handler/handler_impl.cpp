@@ -114,7 +114,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
           "switches them off",
           handler::kLeastInterval.count());
     }
-    handler::remove_error_report(manager.impl().directory.place());
+    handler::remove_error_report(manager.impl().directory.opened());
     warn_if_earlier_saves_do_not_fit();
   }
   if (dry_run_.leaves_at_once()) {

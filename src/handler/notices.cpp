@@ -81,13 +81,13 @@ int Notices::earliest_rank(int otherwise) {
 TerminationNotice Notices::gather_from(int rank) {
   const auto now = Clock::now();
   // Ages and not times, as the clocks of the ranks differ.
-  std::tuple<std::string, std::string, Seconds, std::optional<Seconds>> told;
+  std::tuple<std::string, std::string, Seconds, std::optional<Seconds>> notice;
   if (comm_.rank() == rank) {
     const auto mine = own().value_or(termination::LocalNotice{"unknown", "", now, std::nullopt});
     const auto left = mine.deadline ? std::optional<Seconds>(*mine.deadline - now) : std::nullopt;
-    told = {mine.source, mine.message, now - mine.time, left};
+    notice = {mine.source, mine.message, now - mine.time, left};
   }
-  const auto [source, message, age, time_left] = comm_.from_root(told, rank, kSharing);
+  const auto [source, message, age, time_left] = comm_.from_root(notice, rank, kSharing);
   TerminationNotice shared{
       rank, comm_.host_of(rank), source, message, now - std::chrono::duration_cast<Clock::duration>(age), {}};
   if (time_left) {

@@ -104,12 +104,12 @@ DryRun::DryRun(std::optional<core::DrillOrders> orders, RunLog& log) : orders_(s
 }
 
 /// At the end of the program there will be no later step: there is nothing more to wait for.
-DryRun::Action DryRun::take_duty(std::uint64_t run_calls, bool is_last) noexcept {
-  const Action duty{run_calls >= save_at_, leave_at_ != kNever && (is_last || run_calls >= leave_at_),
-                    run_calls >= watch_memory_at_};
-  save_at_ = duty.save ? kNever : save_at_;
-  leave_at_ = duty.leave ? kNever : leave_at_;
-  return duty;
+DryRun::Action DryRun::take_action(std::uint64_t run_calls, bool is_last) noexcept {
+  const Action action{run_calls >= save_at_, leave_at_ != kNever && (is_last || run_calls >= leave_at_),
+                      run_calls >= watch_memory_at_};
+  save_at_ = action.save ? kNever : save_at_;
+  leave_at_ = action.leave ? kNever : leave_at_;
+  return action;
 }
 
 /// The first step may set up what the others use.
@@ -142,7 +142,7 @@ void DryRun::send_arrivals(cluster::Communicator& comm, const std::optional<term
     arrival.message = mine->message;
     arrival.age_s = seconds_since(mine->time);
   }
-  log_.write(events::Arrivals{comm.gather_values(arrival, "telling where the notice arrived")});
+  log_.write(events::Arrivals{comm.gather_values(arrival, "gathering where the notice arrived")});
 }
 
 }  // namespace reprieve::handler

@@ -77,7 +77,7 @@ class DryRun {
     return run_calls >= std::min({save_at_, leave_at_, watch_memory_at_});
   }
   /// The same, which from now on counts as done. @param is_last  the program comes to its end here
-  [[nodiscard]] Action take_duty(std::uint64_t run_calls, bool is_last) noexcept;
+  [[nodiscard]] Action take_action(std::uint64_t run_calls, bool is_last) noexcept;
 
   /// What the step before this boundary has changed in the memory of rank 0. Collective.
   void watch_memory(cluster::Communicator& comm, const Checkpoint::Registry& registry);

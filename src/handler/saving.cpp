@@ -318,18 +318,18 @@ void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const
 }
 
 void PreemptionCheckpointHandler::Impl::act_in_dry_run(bool is_last, const std::vector<std::any>& save_fn_args) {
-  const handler::DryRun::Action duty = dry_run_.take_duty(run_calls, is_last);
-  if (duty.save) {
+  const handler::DryRun::Action action = dry_run_.take_action(run_calls, is_last);
+  if (action.save) {
     policy_.drop_commit();
     settle_background();
     if (!has_saved_here()) {
       save(SaveReason::Kind::user, save_fn_args);
     }
   }
-  if (duty.watch_memory) {
+  if (action.watch_memory) {
     dry_run_.watch_memory(comm_, manager.impl().checkpoint.registry());
   }
-  if (duty.leave) {
+  if (action.leave) {
     policy_.drop_decision();
     give_notice("drill", "end of a replay");
     learn_notice(0);

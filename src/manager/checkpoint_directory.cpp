@@ -21,23 +21,23 @@ namespace {
 namespace fs = std::filesystem;
 
 /// `.corrupt`, or `.corrupt.2` and so on: the first that is free for both.
-std::string free_corrupt_suffix(const core::Directory& place, const std::string& file, const std::string& files) {
+std::string free_corrupt_suffix(const core::Directory& directory, const std::string& file, const std::string& files) {
   const std::string first(kCorruptSuffix);
   std::string suffix = first;
-  for (int count = 2; place.contains(file + suffix) || place.contains(files + suffix); ++count) {
+  for (int count = 2; directory.contains(file + suffix) || directory.contains(files + suffix); ++count) {
     suffix = first + "." + std::to_string(count);
   }
   return suffix;
 }
 
 /// Whether a name stands for a file, or for a link to one. @p error  why it is none, if it is a link to nothing
-bool is_file(const core::Directory& place, const core::DirectoryEntry& entry, int& error) {
+bool is_file(const core::Directory& directory, const core::DirectoryEntry& entry, int& error) {
   error = 0;
   if (entry.kind != core::EntryKind::link) {
     return entry.kind == core::EntryKind::file;
   }
   struct stat status = {};
-  error = place.look_through(entry.name, status);
+  error = directory.look_through(entry.name, status);
   return error == 0 && S_ISREG(status.st_mode);
 }
 
@@ -80,24 +80,24 @@ CheckpointDirectory::~CheckpointDirectory() {
   static_cast<void>(await_recycled());
 }
 
-const std::shared_ptr<const core::Directory>& CheckpointDirectory::shared_place() const {
-  if (!place_) {
-    place_ = std::make_shared<const core::Directory>(core::Directory::open(path_));
+const std::shared_ptr<const core::Directory>& CheckpointDirectory::shared_opened() const {
+  if (!opened_) {
+    opened_ = std::make_shared<const core::Directory>(core::Directory::open(path_));
   }
-  return place_;
+  return opened_;
 }
 
-void CheckpointDirectory::make_place(std::size_t most) {
-  place_ = std::make_shared<const core::Directory>(make_directories(path_, durable_, most));
+void CheckpointDirectory::make(std::size_t most) {
+  opened_ = std::make_shared<const core::Directory>(make_directories(path_, durable_, most));
 }
 
 core::FileAddress CheckpointDirectory::address(const fs::path& below) const {
-  return {shared_place(), below, path_ / below};
+  return {shared_opened(), below, path_ / below};
 }
 
 std::vector<core::DirectoryEntry> CheckpointDirectory::listed() const {
-  std::vector<core::DirectoryEntry> found = place().list();
-  if (!place().is_at_its_path()) {  // a directory that was removed is empty, and must not be taken for a new one
+  std::vector<core::DirectoryEntry> found = opened().list();
+  if (!opened().is_at_its_path()) {  // a directory that was removed is empty, and must not be taken for a new one
     throw StorageError(ErrorCode::io,
                        "the checkpoint directory " + path_.string() + " was removed or replaced while in use");
   }
@@ -139,7 +139,7 @@ std::vector<std::uint64_t> CheckpointDirectory::numbers() {
   for (const core::DirectoryEntry& entry : listed()) {
     const auto number = parse_name(prefix_, entry.name, kCheckpointSuffix);
     int ignored = 0;
-    if (number && is_file(place(), entry, ignored)) {
+    if (number && is_file(opened(), entry, ignored)) {
       numbers.push_back(*number);
     } else if (number && told_.insert(*number).second) {
       core::log::warning("{} has the name of a checkpoint, but is not a file: passed over",
@@ -153,7 +153,7 @@ std::vector<std::uint64_t> CheckpointDirectory::numbers() {
 void CheckpointDirectory::check_checkpoints_are_files() const {
   for (const core::DirectoryEntry& entry : listed()) {
     int error = 0;
-    if (!parse_name(prefix_, entry.name, kCheckpointSuffix) || is_file(place(), entry, error)) {
+    if (!parse_name(prefix_, entry.name, kCheckpointSuffix) || is_file(opened(), entry, error)) {
       continue;
     }
     throw StorageError(
@@ -190,12 +190,12 @@ bool CheckpointDirectory::is_quarantined(std::uint64_t number) const {
   });
 }
 
-bool CheckpointDirectory::is_pinned(std::uint64_t number) const { return place().contains(pin_name(number)); }
+bool CheckpointDirectory::is_pinned(std::uint64_t number) const { return opened().contains(pin_name(number)); }
 
 std::optional<CheckpointInfo> CheckpointDirectory::info(std::uint64_t number) {
   const core::FileAddress path = file(number);
   struct stat status = {};
-  if (const int error = place().look_through(file_name(number), status); error != 0) {
+  if (const int error = opened().look_through(file_name(number), status); error != 0) {
     core::log::warning("{} left out: {}", path.string(), std::generic_category().message(error));
     return std::nullopt;
   }
@@ -237,7 +237,7 @@ std::uint64_t CheckpointDirectory::free_number(std::uint64_t wanted, bool may_re
     }
   }
   if (is_empty || wanted > highest ||
-      (wanted == highest && may_replace && place().contains(file_name(wanted)) && !is_pinned(wanted))) {
+      (wanted == highest && may_replace && opened().contains(file_name(wanted)) && !is_pinned(wanted))) {
     return wanted;
   }
   if (highest == std::numeric_limits<std::uint64_t>::max()) {
@@ -248,7 +248,7 @@ std::uint64_t CheckpointDirectory::free_number(std::uint64_t wanted, bool may_re
 
 void CheckpointDirectory::remember(std::uint64_t number, const storage::FileMetadata& metadata) {
   struct stat status = {};
-  if (place().look_through(file_name(number), status) == 0) {
+  if (opened().look_through(file_name(number), status) == 0) {
     known_[number] = {{status}, make_info(file(number), number, metadata)};
     committed_[number] = {{status}, metadata.identity ? metadata.identity->save : 0};
   }
@@ -260,7 +260,7 @@ bool CheckpointDirectory::lacks_room() const {
   for (const auto& [number, known] : known_) {
     largest = std::max(largest, known.status.st_size);
   }
-  return place().available_bytes().value_or(UINT64_MAX) < static_cast<std::uint64_t>(largest);
+  return opened().available_bytes().value_or(UINT64_MAX) < static_cast<std::uint64_t>(largest);
 }
 
 void CheckpointDirectory::prepare_staging(std::uint64_t number) {
@@ -269,41 +269,41 @@ void CheckpointDirectory::prepare_staging(std::uint64_t number) {
     static_cast<void>(freeing_->wait_for(longest));
   }
   struct stat target = {};
-  if (place().contains(file_name(number)) &&
-      (place().look_through(file_name(number), target) != 0 || !S_ISREG(target.st_mode))) {
+  if (opened().contains(file_name(number)) &&
+      (opened().look_through(file_name(number), target) != 0 || !S_ISREG(target.st_mode))) {
     throw StorageError(ErrorCode::io, "cannot save checkpoint " + std::to_string(number) + ": " +
                                           file(number).string() + " exists and is not a file; move it away");
   }
   recover();
-  place().make_directory_if_free(kStagingName, core::kOwnDirectory);
+  opened().make_directory_if_free(kStagingName, core::kOwnDirectory);
 }
 
-core::Directory CheckpointDirectory::open_staging() const { return place().open_directory(kStagingName); }
+core::Directory CheckpointDirectory::open_staging() const { return opened().open_directory(kStagingName); }
 
 void CheckpointDirectory::make_staged_files(StagedName staged) const {
-  open_staging().make_directory(staged_name(staged, kFilesSuffix), place().directory_mode());
+  open_staging().make_directory(staged_name(staged, kFilesSuffix), opened().directory_mode());
 }
 
 bool CheckpointDirectory::keep_staged_files(StagedName staged) const {
-  const core::Directory staging_place = open_staging();
-  const core::Directory files = staging_place.open_directory(staged_name(staged, kFilesSuffix));
+  const core::Directory staging = open_staging();
+  const core::Directory files = staging.open_directory(staged_name(staged, kFilesSuffix));
   if (files.list().empty()) {
     return false;
   }
   if (durable_) {
     files.sync_tree();
     // After a power cut, step 5 must find them by their names.
-    staging_place.sync();
-    place().sync();
+    staging.sync();
+    opened().sync();
   }
   return true;
 }
 
 void CheckpointDirectory::commit(StagedName staged, bool has_files) {
-  const core::Directory staging_place = open_staging();
+  const core::Directory staging = open_staging();
   const std::string name = staged_name(staged, kCheckpointSuffix);
-  staging_place.set_file_mode(name, place().file_mode());
-  staging_place.rename(name, place(), file_name(staged.number));
+  staging.set_file_mode(name, opened().file_mode());
+  staging.rename(name, opened(), file_name(staged.number));
   core::failpoint("commit.renamed");
   make_durable();
   core::failpoint("commit.durable");
@@ -316,30 +316,30 @@ void CheckpointDirectory::commit(StagedName staged, bool has_files) {
 
 void CheckpointDirectory::install_files(StagedName staged) {
   const std::string target = files_name(staged.number);
-  place().remove_tree(target);
-  open_staging().rename(staged_name(staged, kFilesSuffix), place(), target);
+  opened().remove_tree(target);
+  open_staging().rename(staged_name(staged, kFilesSuffix), opened(), target);
   make_durable();
 }
 
 void CheckpointDirectory::make_durable() const {
   if (durable_) {
-    place().sync();
+    opened().sync();
   }
 }
 
 void CheckpointDirectory::remove_or_log(const std::string& name) const noexcept {
-  core::log::or_warn("left behind", [&] { place().remove_tree(name); });
+  core::log::or_warn("left behind", [&] { opened().remove_tree(name); });
 }
 
 void CheckpointDirectory::recover() {
-  const auto staging_place = place().find_directory(kStagingName);
-  if (!staging_place) {
-    place().remove_tree(kStagingName);  // a link, or a file
+  const auto staging = opened().find_directory(kStagingName);
+  if (!staging) {
+    opened().remove_tree(kStagingName);  // a link, or a file
     return;
   }
   std::vector<std::string> left;
   bool is_shared = false;
-  for (const core::DirectoryEntry& entry : staging_place->list()) {
+  for (const core::DirectoryEntry& entry : staging->list()) {
     if (is_staged_under_another_prefix(prefix_, entry.name)) {
       is_shared = true;
     } else {
@@ -348,15 +348,15 @@ void CheckpointDirectory::recover() {
   }
   std::for_each(left.begin(), left.end(), [this](const std::string& name) { recover_files(name); });
   if (is_shared || keeps_staging_) {
-    std::for_each(left.begin(), left.end(), [&](const std::string& name) { staging_place->remove_tree(name); });
+    std::for_each(left.begin(), left.end(), [&](const std::string& name) { staging->remove_tree(name); });
   } else {
-    place().remove_tree(kStagingName);
+    opened().remove_tree(kStagingName);
   }
 }
 
 void CheckpointDirectory::recover_files(const std::string& staged_name) {
   const auto staged = parse_staged_name(prefix_, staged_name, kFilesSuffix);
-  if (staged && place().contains(file_name(staged->number)) && belong_to_a_checkpoint(*staged)) {
+  if (staged && opened().contains(file_name(staged->number)) && belong_to_a_checkpoint(*staged)) {
     install_files(*staged);
     core::failpoint("open.recovered");
     core::log::info("put the files of checkpoint {} in place, which its run could not do any more", staged->number);
@@ -391,27 +391,27 @@ void CheckpointDirectory::remove_orphans() const {
   for (const core::DirectoryEntry& entry : listed()) {
     const auto files_of = parse_name(prefix_, entry.name, kFilesSuffix);
     const auto number = files_of ? files_of : parse_name(prefix_, entry.name, pin);
-    if (number && !place().contains(file_name(*number))) {
+    if (number && !opened().contains(file_name(*number))) {
       core::log::info("removing {}: its checkpoint is gone", (path_ / entry.name).string());
-      place().remove_tree(entry.name);
+      opened().remove_tree(entry.name);
     }
   }
 }
 
 fs::path CheckpointDirectory::quarantine(std::uint64_t number) {
-  return quarantine_as(number, free_corrupt_suffix(place(), file_name(number), files_name(number)));
+  return quarantine_as(number, free_corrupt_suffix(opened(), file_name(number), files_name(number)));
 }
 
 fs::path CheckpointDirectory::quarantine_as(std::uint64_t number, const std::string& suffix) {
   const std::string name = file_name(number);
   const std::string files = files_name(number);
   // The files first: without their checkpoint they would count as a left-over.
-  if (place().contains(files)) {
-    place().rename(files, place(), files + suffix);
+  if (opened().contains(files)) {
+    opened().rename(files, opened(), files + suffix);
   }
-  place().rename(name, place(), name + suffix);
+  opened().rename(name, opened(), name + suffix);
   if (is_pinned(number)) {  // the next checkpoint of this number is another one
-    place().rename(pin_name(number), place(), pin_name(number) + suffix);
+    opened().rename(pin_name(number), opened(), pin_name(number) + suffix);
   }
   make_durable();
   known_.erase(number);
@@ -422,22 +422,22 @@ void CheckpointDirectory::take_back(const QuarantinedName& name) {
   const std::string file = file_name(name.number);
   const std::string files = files_name(name.number);
   const core::FileAddress aside = address(file + name.suffix);
-  if (place().contains(file) || place().contains(files)) {
+  if (opened().contains(file) || opened().contains(files)) {
     throw StorageError(ErrorCode::io, "cannot take back " + aside.string() + ": " +
-                                          (path_ / (place().contains(file) ? file : files)).string() +
+                                          (path_ / (opened().contains(file) ? file : files)).string() +
                                           " is there; move it away");
   }
-  const bool has_files = place().contains(files + name.suffix);
+  const bool has_files = opened().contains(files + name.suffix);
   if (storage::read_metadata(aside).has_files && !has_files) {
     throw StorageError(ErrorCode::io,
                        "cannot take back " + aside.string() + ": the files of its save function are gone");
   }
-  if (const std::string pin = pin_name(name.number); place().contains(pin + name.suffix)) {
-    place().rename(pin + name.suffix, place(), pin);
+  if (const std::string pin = pin_name(name.number); opened().contains(pin + name.suffix)) {
+    opened().rename(pin + name.suffix, opened(), pin);
   }
-  place().rename(file + name.suffix, place(), file);  // first, as files without their checkpoint would be a left-over
+  opened().rename(file + name.suffix, opened(), file);  // first, as files without their checkpoint would be a left-over
   if (has_files) {
-    place().rename(files + name.suffix, place(), files);
+    opened().rename(files + name.suffix, opened(), files);
   }
   make_durable();
 }
@@ -449,7 +449,7 @@ std::shared_ptr<core::Descriptor> CheckpointDirectory::held_open(const std::stri
     return nullptr;
   }
   try {
-    return std::make_shared<core::Descriptor>(place().open_file(name, O_RDONLY));
+    return std::make_shared<core::Descriptor>(opened().open_file(name, O_RDONLY));
   } catch (const StorageError&) {  // what cannot be opened can be removed all the same
     return nullptr;
   }
@@ -457,7 +457,7 @@ std::shared_ptr<core::Descriptor> CheckpointDirectory::held_open(const std::stri
 
 void CheckpointDirectory::remove(std::uint64_t number) {
   std::shared_ptr<core::Descriptor> content = held_open(file_name(number));
-  place().remove_tree(file_name(number));
+  opened().remove_tree(file_name(number));
   core::failpoint("retire.file_removed");
   if (content) {
     freeing_.emplace([owned = std::move(content)] {});  // it goes with the task
@@ -467,9 +467,9 @@ void CheckpointDirectory::remove(std::uint64_t number) {
 
 void CheckpointDirectory::remove_files(std::uint64_t number) {
   known_.erase(number);
-  if (place().contains(files_name(number))) {
+  if (opened().contains(files_name(number))) {
     make_durable();  // the checkpoint must not come back without its files
-    place().remove_tree(files_name(number));
+    opened().remove_tree(files_name(number));
   }
 }
 
@@ -505,7 +505,7 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
 
 /// A file that becomes the recycled one, and what a thread needs for that.
 struct CheckpointDirectory::Recycling {
-  std::shared_ptr<const core::Directory> place;
+  std::shared_ptr<const core::Directory> directory;
   core::FileAddress file;
   bool durable;
   std::optional<Left> committed;  ///< as this object committed it, if it did
@@ -520,7 +520,7 @@ struct CheckpointDirectory::Recycling {
 void CheckpointDirectory::Recycling::run() {
   try {
     if (durable) {
-      place->sync();
+      directory->sync();
     }
     const storage::PosixFile opened = storage::PosixFile::open_to_write(file);
     if (!opened.is_shared()) {
@@ -535,22 +535,22 @@ void CheckpointDirectory::Recycling::run() {
   } catch (const StorageError& error) {
     core::log::debug("{} is not recycled: {}", file.string(), error.what());
   }
-  place->remove_tree(kRecycledName);
+  directory->remove_tree(kRecycledName);
 }
 
 /// The name is gone when this returns. The rest is left to a thread, unless the process is about to end.
 bool CheckpointDirectory::make_recycled(std::uint64_t number, bool in_background) {
-  const bool is_free = await_recycled() && !place().contains(kRecycledName);
-  const auto retired = place().look(file_name(number));
+  const bool is_free = await_recycled() && !opened().contains(kRecycledName);
+  const auto retired = opened().look(file_name(number));
   if (!is_free || !retired || !S_ISREG(retired->st_mode)) {
     return false;
   }
   const auto committed = committed_.extract(number);
   recycled_left_.reset();
-  place().rename(file_name(number), place(), kRecycledName);
+  opened().rename(file_name(number), opened(), kRecycledName);
   core::failpoint("retire.recycled_renamed");
   recycling_ = std::make_shared<Recycling>(Recycling{
-      shared_place(), recycled(), durable_, committed.empty() ? std::nullopt : std::optional(committed.mapped())});
+      shared_opened(), recycled(), durable_, committed.empty() ? std::nullopt : std::optional(committed.mapped())});
   recycling_task_.emplace([recycling = recycling_] { recycling->run(); });
   return in_background || await_recycled();
 }
@@ -578,26 +578,26 @@ bool CheckpointDirectory::Stamp::is(const struct stat& other) const {
 
 /// Its data are those of that save. To be called after all that changes the file.
 void CheckpointDirectory::note_recycled(std::uint64_t save) {
-  const auto status = place().look(kRecycledName);
+  const auto status = opened().look(kRecycledName);
   recycled_left_ = status ? std::optional(Left{{*status}, save}) : std::nullopt;
 }
 
 /// The save whose data the recycled file holds; 0: not known.
 std::uint64_t CheckpointDirectory::recycled_left_by() const {
-  const auto status = place().look(kRecycledName);
+  const auto status = opened().look(kRecycledName);
   return status && recycled_left_ && recycled_left_->is(*status) ? recycled_left_->save : 0;
 }
 
 std::optional<std::uint64_t> CheckpointDirectory::take_recycled(StagedName staged) {
-  if (!await_recycled() || !place().contains(kRecycledName)) {
+  if (!await_recycled() || !opened().contains(kRecycledName)) {
     return std::nullopt;
   }
   try {
     const std::uint64_t left_by = recycled_left_by();
-    const storage::PosixFile opened = storage::PosixFile::open_to_write(recycled());
-    if (!opened.is_shared()) {
-      storage::void_commit_record(opened);
-      place().rename(kRecycledName, open_staging(), staged_name(staged, kCheckpointSuffix));
+    const storage::PosixFile file = storage::PosixFile::open_to_write(recycled());
+    if (!file.is_shared()) {
+      storage::void_commit_record(file);
+      opened().rename(kRecycledName, open_staging(), staged_name(staged, kCheckpointSuffix));
       core::failpoint("save.recycled_taken");
       return left_by;
     }
@@ -610,11 +610,11 @@ std::optional<std::uint64_t> CheckpointDirectory::take_recycled(StagedName stage
 
 void CheckpointDirectory::reserve(std::uint64_t size) {
   keeps_staging_ = true;
-  place().make_directory_if_free(kStagingName, core::kOwnDirectory);
+  opened().make_directory_if_free(kStagingName, core::kOwnDirectory);
   static_cast<void>(await_recycled());
   const std::uint64_t left_by = recycled_left_by();
-  storage::PosixFile file = place().contains(kRecycledName) ? storage::PosixFile::open_to_write(recycled())
-                                                            : storage::PosixFile::create(recycled());
+  storage::PosixFile file = opened().contains(kRecycledName) ? storage::PosixFile::open_to_write(recycled())
+                                                             : storage::PosixFile::create(recycled());
   file.allocate(std::max(size, file.size()));
   file.close();
   note_recycled(left_by);

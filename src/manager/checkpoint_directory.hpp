@@ -53,14 +53,14 @@ class CheckpointDirectory {
   [[nodiscard]] std::filesystem::path staged_files_directory(StagedName staged) const;
 
   /// The directory, opened at the first call, and the same from then on. For every rank. @throws StorageError
-  [[nodiscard]] const core::Directory& place() const { return *shared_place(); }
+  [[nodiscard]] const core::Directory& opened() const { return *shared_opened(); }
   /// What was opened may be another directory than rank 0's: forgets it.
-  void forget_place() noexcept { place_.reset(); }
+  void close() noexcept { opened_.reset(); }
   /// Makes the directory if it is not there, and so many above it less one, for this user alone, and opens it.
   /// @throws StorageError, ConfigError
-  void make_place(std::size_t most);
+  void make(std::size_t most);
 
-  /// For every rank: opened below `place()`.
+  /// For every rank: opened below `opened()`.
   [[nodiscard]] core::FileAddress file(std::uint64_t number) const;
   [[nodiscard]] core::FileAddress staged_file(StagedName staged) const;
   [[nodiscard]] core::FileAddress lock_file() const { return address(kLockName); }
@@ -169,7 +169,7 @@ class CheckpointDirectory {
     std::uint64_t save = 0;
   };
 
-  [[nodiscard]] const std::shared_ptr<const core::Directory>& shared_place() const;
+  [[nodiscard]] const std::shared_ptr<const core::Directory>& shared_opened() const;
   [[nodiscard]] core::FileAddress address(const std::filesystem::path& below) const;
   [[nodiscard]] std::vector<core::DirectoryEntry> listed() const;
   [[nodiscard]] std::string file_name(std::uint64_t number) const;
@@ -195,9 +195,9 @@ class CheckpointDirectory {
   std::filesystem::path path_;
   std::string prefix_;
   bool durable_;
-  mutable std::shared_ptr<const core::Directory> place_;  ///< null before the first use
-  bool keeps_staging_ = false;                            ///< empty, between two saves
-  std::optional<core::BackgroundTask> freeing_;           ///< closes a removed file
+  mutable std::shared_ptr<const core::Directory> opened_;  ///< null before the first use
+  bool keeps_staging_ = false;                             ///< empty, between two saves
+  std::optional<core::BackgroundTask> freeing_;            ///< closes a removed file
   std::map<std::uint64_t, Known> known_;
   std::map<std::uint64_t, Left> committed_;  ///< by number
   std::shared_ptr<Recycling> recycling_;     ///< of the file that was retired last

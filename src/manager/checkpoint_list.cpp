@@ -114,10 +114,10 @@ void sort_oldest_first(std::vector<OrderEntry>& entries) {
   const auto is_unreadable = [](const OrderEntry& entry) { return entry.origin == Origin::unreadable; };
   std::copy_if(entries.begin(), entries.end(), std::back_inserter(unreadable), is_unreadable);
   std::erase_if(entries, is_unreadable);
-  const auto place = [](const OrderEntry& entry) {
+  const auto rank_of = [](const OrderEntry& entry) {
     return std::tie(entry.origin, entry.run, entry.save, entry.number, entry.directory_id);
   };
-  std::ranges::sort(entries, {}, place);
+  std::ranges::sort(entries, {}, rank_of);
   std::ranges::sort(unreadable, {}, [](const OrderEntry& entry) { return entry.number; });
   for (OrderEntry& entry : unreadable) {
     // Behind the newest of those with a lower number.

@@ -26,13 +26,13 @@ namespace fs = std::filesystem;
 
 constexpr const char* kProbeName = ".reprieve.owner";
 
-core::Directory make_below(const core::Directory& place, const std::string& name, bool durable) {
-  auto made = place.make_directory_if_free(name, core::kOwnDirectory);
+core::Directory make_below(const core::Directory& parent, const std::string& name, bool durable) {
+  auto made = parent.make_directory_if_free(name, core::kOwnDirectory);
   if (!made) {
-    return place.open_directory(name);  // another job was faster
+    return parent.open_directory(name);  // another job was faster
   }
   if (durable) {
-    place.sync();
+    parent.sync();
   }
   return std::move(*made);
 }
@@ -77,10 +77,10 @@ core::Directory make_directories(const fs::path& path, bool durable, std::size_t
         path.parent_path().string(), path.string()));
   }
   try {
-    core::Directory place = core::Directory::open(there);
+    core::Directory deepest = core::Directory::open(there);
     std::for_each(missing.rbegin(), missing.rend(),
-                  [&](const std::string& name) { place = make_below(place, name, durable); });
-    return place;
+                  [&](const std::string& name) { deepest = make_below(deepest, name, durable); });
+    return deepest;
   } catch (const StorageError& error) {
     throw StorageError(error.code(), "cannot make the checkpoint directory " + path.string() + ": " + error.what() +
                                          "; choose one that this user can write, on a file system that all nodes "
@@ -161,7 +161,7 @@ DirectoryLock::~DirectoryLock() {
 
 void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds timeout) {
   const auto start = Clock::now();
-  bool told = false;
+  bool warned = false;
   for (auto pause = kFirstRetry;; pause = std::min(pause * 2, kLongestRetry)) {
     open_file();
     if (try_lock() && is_the_file_at_its_path()) {
@@ -178,8 +178,8 @@ void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds ti
                       "ended, end it, or use another directory; lock_timeout sets how long to wait",
                       file_.parent_path().string(), holder, std::chrono::duration<double>(waited).count()));
     }
-    if (!told) {
-      told = true;
+    if (!warned) {
+      warned = true;
       core::log::warning("waiting up to {:.1f} s for the checkpoint directory {}, which is in use by {}",
                          std::chrono::duration<double>(timeout).count(), file_.parent_path().string(), holder);
     }

@@ -52,10 +52,10 @@ constexpr Clock::duration kNoProgress = std::chrono::seconds(3);
 /// All that the thread uses: it may be left behind.
 struct EmergencySave::Work {
   Work(core::Directory checkpoint_directory, NodeDirectory where, Rank who)
-      : checkpoints(std::move(checkpoint_directory)), place(std::move(where)), self(std::move(who)) {}
+      : checkpoints(std::move(checkpoint_directory)), node_directory(std::move(where)), self(std::move(who)) {}
 
   const core::Directory checkpoints;
-  const NodeDirectory place;
+  const NodeDirectory node_directory;
   const Rank self;
   std::atomic<bool> stopped{false};
   std::atomic<Clock::rep> holds_until{0};  ///< 0: nothing holds it
@@ -84,7 +84,7 @@ struct EmergencySave::Work {
 
   /// Of this run, on this host; of the newest copy first.
   [[nodiscard]] std::vector<FoundPart> parts() const {
-    std::vector<FoundPart> found = place.list({});
+    std::vector<FoundPart> found = node_directory.list({});
     std::erase_if(found, [&](const FoundPart& part) {
       return part.name.copy.launch != self.launch || part.name.copy.ranks != self.ranks;
     });
@@ -95,7 +95,7 @@ struct EmergencySave::Work {
   /// False if the part is not there any more, or if this was stopped.
   bool flush(const FoundPart& part) {
     flushed.insert(part.file);
-    return place.flush(part, checkpoints, [this] { return may_continue(); });
+    return node_directory.flush(part, checkpoints, [this] { return may_continue(); });
   }
 
   /// Step 1. The newest that can be had.
@@ -114,7 +114,7 @@ struct EmergencySave::Work {
 
   /// Steps 2 and 3, by the rank that comes first: the others of the host have nothing to add.
   void complete(const std::vector<FoundPart>& parts) {
-    const auto directory = place.find();
+    const auto directory = node_directory.find();
     if (!directory || ::flock(directory->descriptor(), LOCK_EX | LOCK_NB) != 0) {
       return;
     }
@@ -210,8 +210,8 @@ struct EmergencySave::Work {
   }
 };
 
-EmergencySave::EmergencySave(const core::Directory& checkpoints, const NodeDirectory& place, Rank rank)
-    : work_(std::make_shared<Work>(core::Directory::open(checkpoints.path()), place, std::move(rank))) {
+EmergencySave::EmergencySave(const core::Directory& checkpoints, const NodeDirectory& node_directory, Rank rank)
+    : work_(std::make_shared<Work>(core::Directory::open(checkpoints.path()), node_directory, std::move(rank))) {
   if (!work_->checkpoints.is(checkpoints)) {
     throw StorageError(ErrorCode::io, checkpoints.path().string() + ": it is another directory than it was");
   }

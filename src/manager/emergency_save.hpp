@@ -27,8 +27,8 @@ class EmergencySave {
   };
 
   /// @param checkpoints  where the parts are flushed to
-  /// @param place  where the parts of this host lie
-  EmergencySave(const core::Directory& checkpoints, const NodeDirectory& place, Rank rank);
+  /// @param node_directory  where the parts of this host lie
+  EmergencySave(const core::Directory& checkpoints, const NodeDirectory& node_directory, Rank rank);
   /// As `end`, but what was flushed stays.
   ~EmergencySave();
   EmergencySave(const EmergencySave&) = delete;

@@ -70,7 +70,7 @@ enum class LocalCopies::Sent : std::int64_t { complete, refused, under_way };
 LocalOwner LocalOwner::of(CheckpointManager::Impl& manager) {
   const auto own = [&] {
     const RunIdentity& identity = *manager.identity;
-    return LocalOwner{identity.directory_id(), manager::directory_key(manager.directory.place()), identity.launch(),
+    return LocalOwner{identity.directory_id(), manager::directory_key(manager.directory.opened()), identity.launch(),
                       identity.run()};
   };
   return manager.comm.from_chief(own, kTaking);
@@ -91,13 +91,13 @@ std::unique_ptr<LocalCopies> LocalCopies::make(CheckpointManager::Impl& manager)
 namespace {
 
 /// The ranks of a node share it: one makes it, and the others find it.
-core::Directory make_place(cluster::Communicator& comm, const NodeDirectory& place) {
+core::Directory make_node_directory(cluster::Communicator& comm, const NodeDirectory& node_directory) {
   std::optional<core::Directory> made;
   const bool is_first = is_first_of_host(comm);
   for (const bool first : {true, false}) {
     comm.agree(core::capture([&] {
                  if (is_first == first) {
-                   made.emplace(place.make());
+                   made.emplace(node_directory.make());
                  }
                }),
                kTaking);
@@ -110,10 +110,10 @@ core::Directory make_place(cluster::Communicator& comm, const NodeDirectory& pla
 LocalCopies::LocalCopies(CheckpointManager::Impl& manager)
     : manager_(manager),
       owner_(LocalOwner::of(manager)),
-      place_(owner_.place(manager.options)),
-      directory_(make_place(manager.comm, place_)),
+      node_directory_(owner_.node_directory(manager.options)),
+      directory_(make_node_directory(manager.comm, node_directory_)),
       emergency_save_(std::make_shared<EmergencySave>(
-          manager.directory.place(), place_,
+          manager.directory.opened(), node_directory_,
           EmergencySave::Rank{owner_.launch, manager.comm.rank(), manager.comm.size()})) {
   manager.comm.on_chief([&] { manager.identity->begin_copies(manager.newest_committed()); }, kTaking);
   if (manager.options.local_partner) {
@@ -222,7 +222,7 @@ bool LocalCopies::settle_last() {
       next_ = 1 - next_;
     }
     if (++completed_ == 1 && is_first_of_host(manager_.comm)) {
-      place_.remove_left_overs(owner_.launch);
+      node_directory_.remove_left_overs(owner_.launch);
     }
     report_complete();
   }
@@ -306,7 +306,7 @@ bool LocalCopies::has_room(std::size_t part, std::size_t slot) {
     core::AvailableMemory found = core::available_memory();
     found.of_node = std::min(found.of_node, directory_.available_bytes().value_or(UINT64_MAX));
     if (without_left_overs && found.of_node != UINT64_MAX) {
-      found.of_node += place_.left_over_bytes(owner_.launch);
+      found.of_node += node_directory_.left_over_bytes(owner_.launch);
     }
     return found;
   };
@@ -460,7 +460,7 @@ void LocalCopies::forget_older_than(std::uint64_t save) noexcept {
       }
     }
     if (!kept_.empty()) {
-      place_.make_partner_parts_void(owner_.launch, kept_, save);
+      node_directory_.make_partner_parts_void(owner_.launch, kept_, save);
     }
   });
 }
@@ -470,9 +470,9 @@ void LocalCopies::give_back() noexcept {
   emergency_save_->end();
   task_.reset();
   slots_ = {};
-  place_.remove_parts(owner_.launch, manager_.comm.rank(), kept_);
+  node_directory_.remove_parts(owner_.launch, manager_.comm.rank(), kept_);
   if (is_first_of_host(manager_.comm)) {
-    place_.remove_left_overs(owner_.launch);
+    node_directory_.remove_left_overs(owner_.launch);
   }
 }
 

@@ -93,7 +93,7 @@ class [[gnu::visibility("hidden")]] LocalCopies {
 
   CheckpointManager::Impl& manager_;
   LocalOwner owner_;
-  NodeDirectory place_;
+  NodeDirectory node_directory_;
   core::Directory directory_;
   storage::LayoutCache layout_;  ///< of its own: that of a save in the background must not change under it
   std::array<std::shared_ptr<storage::PartSlot>, kLocalSlots> slots_;

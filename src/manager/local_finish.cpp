@@ -123,9 +123,12 @@ void Team::agree(const core::Outcome& mine) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Steps 1 and 2.
 
-LocalFinisher::LocalFinisher(Team& team, CheckpointDirectory& checkpoints, std::optional<NodeDirectory> place,
+LocalFinisher::LocalFinisher(Team& team, CheckpointDirectory& checkpoints, std::optional<NodeDirectory> node_directory,
                              Options options)
-    : team_(team), checkpoints_(checkpoints), place_(std::move(place)), options_(std::move(options)) {}
+    : team_(team),
+      checkpoints_(checkpoints),
+      node_directory_(std::move(node_directory)),
+      options_(std::move(options)) {}
 
 template <class Work>
 void LocalFinisher::on_root(Work&& work) {
@@ -140,11 +143,11 @@ std::vector<FoundPart> LocalFinisher::list() const {
   while (!is_on_host(first)) {
     ++first;
   }
-  if (place_ && first == team_.rank()) {
-    parts = place_->list(host);
+  if (node_directory_ && first == team_.rank()) {
+    parts = node_directory_->list(host);
   }
   if (team_.rank() == 0) {
-    std::ranges::move(flushed_parts(checkpoints_.place()), std::back_inserter(parts));
+    std::ranges::move(flushed_parts(checkpoints_.opened()), std::back_inserter(parts));
   }
   return parts;
 }
@@ -173,24 +176,24 @@ ChosenParts LocalFinisher::choose_from(const std::vector<core::Bytes>& lists) {
       core::log::warning("{}: the one at step {} is taken", wanted_.front().incomplete_text(), complete->copy.step());
     }
     std::ranges::transform(complete->parts, std::back_inserter(chosen),
-                           [&](const std::vector<FoundPart>& places) { return best_of(places); });
+                           [&](const std::vector<FoundPart>& parts) { return best_of(parts); });
   }
   return chosen;
 }
 
 /// A part lies best on the host of the rank that needs it, and worst in the checkpoint directory.
-FoundPart LocalFinisher::best_of(const std::vector<FoundPart>& places) const {
-  const int rank = places.front().name.rank;
+FoundPart LocalFinisher::best_of(const std::vector<FoundPart>& parts) const {
+  const int rank = parts.front().name.rank;
   const auto order = [&](const FoundPart& part) {
     const bool is_at_home = rank < team_.size() && team_.host_of(rank) == part.host;
     return is_at_home ? 0 : part.host.empty() ? 2 : 1;
   };
-  return *std::ranges::min_element(places, std::less(), order);
+  return *std::ranges::min_element(parts, std::less(), order);
 }
 
 LocalTarget LocalFinisher::find_target() {
-  LocalTarget target{options_.directory_id, directory_key(checkpoints_.place()), options_.prefix, options_.own_launch};
-  if (const auto record = read_directory_record(checkpoints_.place())) {
+  LocalTarget target{options_.directory_id, directory_key(checkpoints_.opened()), options_.prefix, options_.own_launch};
+  if (const auto record = read_directory_record(checkpoints_.opened())) {
     const auto last = record->launches.find(options_.prefix);
     target.last = last == record->launches.end() ? LaunchRecord() : last->second;
   }
@@ -297,11 +300,11 @@ std::optional<CopyStructure> LocalFinisher::structure_of(const ChosenParts& part
 }
 
 std::shared_ptr<const storage::Part> LocalFinisher::open(const FoundPart& part) const {
-  const auto directory = part.host.empty() ? std::optional(checkpoints_.place().open_directory(kFlushedName))
-                         : place_          ? place_->find()
+  const auto directory = part.host.empty() ? std::optional(checkpoints_.opened().open_directory(kFlushedName))
+                         : node_directory_ ? node_directory_->find()
                                            : std::nullopt;
   if (!directory) {
-    throw CorruptError("the place of node-local copies is gone");
+    throw CorruptError("the directory of node-local copies is gone");
   }
   auto opened = std::make_shared<const storage::Part>(
       storage::PosixFile(core::FileAddress(directory->path() / part.file), directory->open_file(part.file, O_RDONLY)));
@@ -357,7 +360,7 @@ bool LocalFinisher::write(const ChosenParts& parts, CopyStructure& structure) {
     core::failpoint("drain.committed");
     options_.committed(structure.index.metadata);
     checkpoints_.recover();
-    remove_flushed_parts(checkpoints_.place(), options_.prefix, copy.save);
+    remove_flushed_parts(checkpoints_.opened(), options_.prefix, copy.save);
   });
   return true;
 }
@@ -396,7 +399,7 @@ namespace {
 /// The copy will be a commit; or it is one, and a start that comes before this is written sees it all the same.
 void record_commit(const CheckpointDirectory& checkpoints, const std::string& prefix,
                    const storage::FileMetadata& metadata, bool is_done) {
-  if (auto record = read_directory_record(checkpoints.place())) {
+  if (auto record = read_directory_record(checkpoints.opened())) {
     LaunchRecord& last = record->launches[prefix];
     const Commit commit{metadata.identity->run, metadata.identity->save, metadata.number};
     if (is_done) {
@@ -406,21 +409,21 @@ void record_commit(const CheckpointDirectory& checkpoints, const std::string& pr
       last.next = commit;
       last.next_time_us = metadata.time_us;
     }
-    write_directory_record(checkpoints.place(), *record, is_done);
+    write_directory_record(checkpoints.opened(), *record, is_done);
   }
 }
 
 /// What this node has of copies that are newer than the newest complete one. Returns how many parts.
-std::size_t flush(const std::vector<ListedCopy>& copies, const NodeDirectory& place,
+std::size_t flush(const std::vector<ListedCopy>& copies, const NodeDirectory& node_directory,
                   const core::Directory& checkpoints) {
   std::size_t flushed = 0;
   for (const ListedCopy& copy : copies) {
     if (copy.is_complete()) {
       break;  // it needs nothing, and makes all older ones useless
     }
-    for (const std::vector<FoundPart>& places : copy.parts) {
-      const bool is_there = std::ranges::any_of(places, [](const FoundPart& part) { return part.host.empty(); });
-      if (!is_there && !places.empty() && place.flush(places.front(), checkpoints, [] { return true; })) {
+    for (const std::vector<FoundPart>& parts : copy.parts) {
+      const bool is_there = std::ranges::any_of(parts, [](const FoundPart& part) { return part.host.empty(); });
+      if (!is_there && !parts.empty() && node_directory.flush(parts.front(), checkpoints, [] { return true; })) {
         ++flushed;  // another drain on this node may have been faster
       }
     }
@@ -452,17 +455,18 @@ DrainResult complete_newest(LocalFinisher& finisher, ChosenParts parts, bool dry
 }  // namespace
 
 DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options) {
-  const auto record = read_directory_record(checkpoints.place());
+  const auto record = read_directory_record(checkpoints.opened());
   if (!record) {
     return {};  // no run of a version that takes node-local copies was ever here
   }
-  const NodeDirectory place(options.local_directory, record->id, directory_key(checkpoints.place()), options.prefix);
+  const NodeDirectory node_directory(options.local_directory, record->id, directory_key(checkpoints.opened()),
+                                     options.prefix);
   Team alone(options.self.host);
   std::vector<std::string> corrupt;
-  static_cast<void>(place.list({}, &corrupt));
+  static_cast<void>(node_directory.list({}, &corrupt));
   std::optional<DirectoryLock> lock;
   LocalFinisher finisher(
-      alone, checkpoints, place,
+      alone, checkpoints, node_directory,
       {.directory_id = record->id,
        .prefix = options.prefix,
        .check_lock = [&] { lock->check_held(); },
@@ -478,7 +482,7 @@ DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options)
   std::size_t flushed = 0;
   if (!options.dry_run && !finisher.wanted().empty() && !finisher.wanted().front().is_complete()) {
     lock.reset();
-    flushed = flush(finisher.wanted(), place, checkpoints.place());
+    flushed = flush(finisher.wanted(), node_directory, checkpoints.opened());
     parts = choose();
   }
   DrainResult result = complete_newest(finisher, std::move(parts), options.dry_run);
@@ -490,8 +494,8 @@ DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options)
   }
   if (!options.dry_run) {
     const storage::SaveIdentity& newest = is_completed ? result.copy->save : finisher.target().newest_checkpoint;
-    remove_flushed_parts(checkpoints.place(), options.prefix, newest);
-    place.remove_up_to(newest, finisher.target().last);
+    remove_flushed_parts(checkpoints.opened(), options.prefix, newest);
+    node_directory.remove_up_to(newest, finisher.target().last);
   }
   return result;
 }
@@ -499,16 +503,16 @@ DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options)
 std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
                                          const std::filesystem::path& local_directory) {
   std::set<std::string> prefixes;
-  if (const auto record = read_directory_record(checkpoints.place())) {
+  if (const auto record = read_directory_record(checkpoints.opened())) {
     const std::string begin =
-        NodeDirectory(local_directory, record->id, directory_key(checkpoints.place()), "").folder();
+        NodeDirectory(local_directory, record->id, directory_key(checkpoints.opened()), "").folder();
     for (const LocalFolder& folder : local_folders(local_directory)) {
       if (const std::string name = folder.path.filename(); name.starts_with(begin)) {
         prefixes.insert(name.substr(begin.size()));
       }
     }
   }
-  for (const FoundPart& part : flushed_parts(checkpoints.place())) {
+  for (const FoundPart& part : flushed_parts(checkpoints.opened())) {
     prefixes.insert(part.name.copy.prefix);
   }
   return prefixes;

@@ -109,8 +109,9 @@ class LocalFinisher {
     std::function<void(const std::string& part, const std::string& why)> corrupt = [](const auto&, const auto&) {};
   };
 
-  /// Keeps references. @param place  of this host's parts; nothing: only flushed parts count
-  LocalFinisher(Team& team, CheckpointDirectory& checkpoints, std::optional<NodeDirectory> place, Options options);
+  /// Keeps references. @param node_directory  of this host's parts; nothing: only flushed parts count
+  LocalFinisher(Team& team, CheckpointDirectory& checkpoints, std::optional<NodeDirectory> node_directory,
+                Options options);
 
   /// The newest copy whose parts all lie somewhere, if it is newer than all checkpoints.
   [[nodiscard]] ChosenParts choose();
@@ -151,7 +152,7 @@ class LocalFinisher {
   [[nodiscard]] int holder_of(const FoundPart& part) const;
   [[nodiscard]] std::vector<FoundPart> list() const;
   [[nodiscard]] ChosenParts choose_from(const std::vector<core::Bytes>& lists);
-  [[nodiscard]] FoundPart best_of(const std::vector<FoundPart>& places) const;
+  [[nodiscard]] FoundPart best_of(const std::vector<FoundPart>& parts) const;
   [[nodiscard]] LocalTarget find_target();
   [[nodiscard]] bool write(const ChosenParts& parts, CopyStructure& structure);
   [[nodiscard]] core::Bytes write_own(const ChosenParts& parts, const CopyStructure& structure,
@@ -159,7 +160,7 @@ class LocalFinisher {
 
   Team& team_;
   CheckpointDirectory& checkpoints_;
-  std::optional<NodeDirectory> place_;
+  std::optional<NodeDirectory> node_directory_;
   Options options_;
   std::set<std::string> corrupt_;                    ///< "<host>/<file>"; rank 0's
   std::map<std::string, std::string> corrupt_here_;  ///< why, by part

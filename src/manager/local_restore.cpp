@@ -91,7 +91,7 @@ class LocalRestore {
       : manager_(manager),
         comm_(manager.comm),
         walk_(walk),
-        place_(owner.place(manager.options)),
+        node_directory_(owner.node_directory(manager.options)),
         team_(comm_),
         finisher_(make_finisher(owner)) {}
 
@@ -120,7 +120,7 @@ class LocalRestore {
       } else if (!finisher_.target().has_gone_back) {
         warn_of_lost_copy(manager_.directory);
       }
-      remove_flushed_parts(manager_.directory.place(), manager_.options.prefix, finisher_.target().newest_checkpoint);
+      remove_flushed_parts(manager_.directory.opened(), manager_.options.prefix, finisher_.target().newest_checkpoint);
     };
     comm_.on_chief(end, kTakingCopy);
     return std::nullopt;
@@ -149,7 +149,7 @@ class LocalRestore {
     };
     return {team_,
             manager_.directory,
-            options.local_directory.empty() ? std::nullopt : std::optional(place_),
+            options.local_directory.empty() ? std::nullopt : std::optional(node_directory_),
             {.directory_id = owner.directory_id,
              .prefix = options.prefix,
              .own_launch = owner.launch,
@@ -197,12 +197,12 @@ class LocalRestore {
   void learn_checksums(Opened& opened) {
     storage::FileIndex& index = opened.structure.index;
     const auto of_ranks = comm_.gather(std::as_bytes(std::span(opened.own->tables().checksums)), kTakingCopy);
-    const auto place = [&] {
+    const auto collect = [&] {
       storage::place_checksums(index, of_ranks);
       const auto words = index.checksums.span();
       return std::vector<std::uint64_t>(words.begin(), words.end());
     };
-    index.checksums = storage::SharedWords(comm_.from_chief(place, kTakingCopy));
+    index.checksums = storage::SharedWords(comm_.from_chief(collect, kTakingCopy));
   }
 
   /// They lie in the part of rank 0 alone.
@@ -245,12 +245,13 @@ class LocalRestore {
     if (!is_valid) {
       return std::nullopt;
     }
-    const auto place = place_.find();
-    const core::FileAddress name((place ? place->path() : std::filesystem::path(place_.folder())) / parts.front().file);
+    const auto directory = node_directory_.find();
+    const core::FileAddress name((directory ? directory->path() : std::filesystem::path(node_directory_.folder())) /
+                                 parts.front().file);
     storage::Restorer restorer(comm_, manager_.checkpoint.registry(), name, opened.structure.index, opened.source,
                                manager_.options.verify_on_restore);
     using Pass = RestoreFallback::Pass;
-    Pass pass = manager_.options.verify_on_restore ? Pass::proven : Pass::unverified;
+    Pass pass = manager_.options.verify_on_restore ? Pass::verified : Pass::unverified;
     const auto choose = [&]() -> std::optional<Pass> {
       const bool is_one_host =
           std::ranges::all_of(parts, [&](const FoundPart& part) { return part.host == comm_.host(); });
@@ -258,7 +259,7 @@ class LocalRestore {
       if (comm_.max(is_one_host || restorer.reads_only(has) ? 0 : 1, kTakingCopy) != 0) {
         return std::nullopt;
       }
-      pass = pass == Pass::proven && may_read_once(restorer) ? Pass::single : pass;
+      pass = pass == Pass::verified && may_read_once(restorer) ? Pass::single : pass;
       return pass;
     };
     try {
@@ -282,7 +283,7 @@ class LocalRestore {
     if (restorer.touched()) {  // by which part?
       must_verify_ = true;
       try {
-        restorer.prove();
+        restorer.verify_first();
       } catch (const Error& error) {
         if (!is_of_data(error)) {
           throw;
@@ -330,7 +331,7 @@ class LocalRestore {
   CheckpointManager::Impl& manager_;
   cluster::Communicator& comm_;
   RestoreFallback& walk_;
-  NodeDirectory place_;
+  NodeDirectory node_directory_;
   AllRanks team_;
   LocalFinisher finisher_;
   bool must_verify_ = false;  ///< a copy was read wrong after variables were touched

@@ -144,10 +144,10 @@ void keep_for_ever(std::shared_ptr<void> memory) {
 
 }  // namespace
 
-LocalTransfer::LocalTransfer(cluster::Communicator& comm, const core::Directory& place, std::string launch,
+LocalTransfer::LocalTransfer(cluster::Communicator& comm, const core::Directory& directory, std::string launch,
                              const std::vector<int>& partners)
     : comm_(comm.handle(), comm.timeout()),
-      place_(place),
+      directory_(directory),
       launch_(std::move(launch)),
       partner_(partners.at(static_cast<std::size_t>(comm.rank()))) {
   for (std::size_t rank = 0; rank < partners.size(); ++rank) {
@@ -309,7 +309,7 @@ void LocalTransfer::take_offer(Incoming& incoming) {
   try {
     auto& part = incoming.slots.at(static_cast<std::size_t>(slot));
     if (!part) {
-      part.emplace(place_, NodeDirectory::partner_part_name(launch_, incoming.from, static_cast<int>(slot)));
+      part.emplace(directory_, NodeDirectory::partner_part_name(launch_, incoming.from, static_cast<int>(slot)));
     }
     part->begin_receiving(static_cast<std::size_t>(size));
     incoming.commit_record.resize(storage::kPartDataOffset);

@@ -42,9 +42,9 @@ using LocalMessage = std::array<std::uint64_t, 2>;
 class LocalTransfer {
  public:
   /// @param partners  by rank, all of them or none -1; the same on every rank
-  /// @param place     lives as long as this
+  /// @param directory     lives as long as this
   /// Collective. @throws MpiError
-  LocalTransfer(cluster::Communicator& comm, const core::Directory& place, std::string launch,
+  LocalTransfer(cluster::Communicator& comm, const core::Directory& directory, std::string launch,
                 const std::vector<int>& partners);
   ~LocalTransfer();
   LocalTransfer(const LocalTransfer&) = delete;
@@ -112,7 +112,7 @@ class LocalTransfer {
   [[nodiscard]] bool progress();
 
   cluster::Communicator comm_;
-  const core::Directory& place_;
+  const core::Directory& directory_;
   std::string launch_;
   int partner_;
   std::vector<int> kept_;

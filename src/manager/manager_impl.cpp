@@ -154,8 +154,8 @@ void CheckpointManager::Impl::open_directory() {
 void CheckpointManager::Impl::lock_directory() {
   std::error_code ignored;
   const bool in_new_directory = drill && !fs::exists(directory.path().parent_path(), ignored);
-  directory.make_place(drill ? 2 : 1);
-  manager::check_who_may_write(directory.place(), directory.path());
+  directory.make(drill ? 2 : 1);
+  manager::check_who_may_write(directory.opened(), directory.path());
   if (manager::is_open_in_this_process(directory.path() / manager::kLockName)) {
     throw UsageError(fmt::format(
         "this program has a checkpoint manager (or a handler) on the directory {} already: close that one "
@@ -164,15 +164,15 @@ void CheckpointManager::Impl::lock_directory() {
   }
   const auto self = manager::LockHolder::self(comm.host(), comm.size());
   lock.emplace(directory.path() / manager::kLockName, self, options.lock_timeout);
-  if (!lock->is_in(directory.place())) {
+  if (!lock->is_in(directory.opened())) {
     throw StorageError(ErrorCode::io, fmt::format("the checkpoint directory {} was replaced while it was opened",
                                                   directory.path().string()));
   }
   core::failpoint("open.locked");
-  manager::settle_commits(directory.place(), options.durable);
+  manager::settle_commits(directory.opened(), options.durable);
   directory.remove_left_overs();
   core::failpoint("open.tidied");
-  identity.emplace(directory.place(), options.prefix, options.durable);
+  identity.emplace(directory.opened(), options.prefix, options.durable);
   if (!options.recycle && !options.reserve) {
     directory.remove_recycled();
   }
@@ -365,7 +365,7 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std:
   bool has_local_copies = !options.local_directory.empty();
   const auto look = [&] {
     directory.check_checkpoints_are_files();
-    has_local_copies = has_local_copies || directory.place().contains(manager::kFlushedName);
+    has_local_copies = has_local_copies || directory.opened().contains(manager::kFlushedName);
   };
   comm.on_chief(look, "listing the checkpoints");
   has_local_copies = !drill && comm.max(has_local_copies ? 1 : 0, "listing the checkpoints") != 0;
@@ -526,7 +526,7 @@ bool CheckpointManager::Impl::local_copy_alone(std::optional<std::uint64_t> numb
 void CheckpointManager::Impl::remove_local_left_overs() noexcept {
   if (!local && local_owner && manager::is_first_of_host(comm)) {
     core::log::or_warn(manager::kNotRecorded,
-                       [this] { local_owner->place(options).remove_left_overs(local_owner->launch); });
+                       [this] { local_owner->node_directory(options).remove_left_overs(local_owner->launch); });
   }
 }
 

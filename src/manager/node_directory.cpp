@@ -189,13 +189,14 @@ core::Directory NodeDirectory::make() const {
   const core::Directory above = open_local_directory(above_);
   for (int tries = 1;; ++tries) {
     try {
-      if (auto place = find(); place && place->is_at_its_path()) {
-        return std::move(*place);
+      if (auto directory = find(); directory && directory->is_at_its_path()) {
+        return std::move(*directory);
       }
       std::vector<core::Directory> bases = own_bases(above);
       const core::Directory base = bases.empty() ? make_base(above) : std::move(bases.front());
-      if (auto place = base.make_directory_if_free(folder_, core::kOwnDirectory); place && place->is_at_its_path()) {
-        return std::move(*place);
+      if (auto directory = base.make_directory_if_free(folder_, core::kOwnDirectory);
+          directory && directory->is_at_its_path()) {
+        return std::move(*directory);
       }
     } catch (const StorageError&) {
       if (tries >= kMostTries) {
@@ -210,28 +211,28 @@ core::Directory NodeDirectory::make() const {
 
 std::optional<core::Directory> NodeDirectory::find() const {
   for (const core::Directory& base : own_bases(open_local_directory(above_))) {
-    if (auto place = base.find_directory(folder_)) {
-      return place;
+    if (auto directory = base.find_directory(folder_)) {
+      return directory;
     }
   }
   return std::nullopt;
 }
 
 std::vector<FoundPart> NodeDirectory::list(const std::string& host, std::vector<std::string>* corrupt) const {
-  const auto place = find();
-  return place ? parts_in(*place, host, corrupt) : std::vector<FoundPart>();
+  const auto directory = find();
+  return directory ? parts_in(*directory, host, corrupt) : std::vector<FoundPart>();
 }
 
 void NodeDirectory::remove_if(
-    const std::function<bool(const core::Directory& place, const std::string& file)>& is_unwanted) const noexcept {
+    const std::function<bool(const core::Directory& directory, const std::string& file)>& is_unwanted) const noexcept {
   core::log::or_warn(kLeft, [&] {
-    const auto place = find();
-    if (!place) {
+    const auto directory = find();
+    if (!directory) {
       return;
     }
-    for (const core::DirectoryEntry& entry : place->list()) {
-      if (is_part(entry) && is_unwanted(*place, entry.name) && is_left(*place, entry.name)) {
-        place->remove_file(entry.name);
+    for (const core::DirectoryEntry& entry : directory->list()) {
+      if (is_part(entry) && is_unwanted(*directory, entry.name) && is_left(*directory, entry.name)) {
+        directory->remove_file(entry.name);
       }
     }
     remove_empty();
@@ -257,10 +258,10 @@ void NodeDirectory::remove_left_overs(const std::string& launch) const noexcept 
 
 std::uint64_t NodeDirectory::left_over_bytes(const std::string& launch) const {
   std::uint64_t bytes = 0;
-  const auto place = find();
-  for (const core::DirectoryEntry& entry : place ? place->list() : std::vector<core::DirectoryEntry>()) {
+  const auto directory = find();
+  for (const core::DirectoryEntry& entry : directory ? directory->list() : std::vector<core::DirectoryEntry>()) {
     const auto status =
-        is_part_name(entry.name) && !is_of_launch(entry.name, launch) ? place->look(entry.name) : std::nullopt;
+        is_part_name(entry.name) && !is_of_launch(entry.name, launch) ? directory->look(entry.name) : std::nullopt;
     bytes += status ? static_cast<std::uint64_t>(status->st_size) : 0;
   }
   return bytes;
@@ -268,11 +269,11 @@ std::uint64_t NodeDirectory::left_over_bytes(const std::string& launch) const {
 
 void NodeDirectory::remove_parts(const std::string& launch, int rank, const std::vector<int>& kept) const noexcept {
   core::log::or_warn(kLeft, [&] {
-    if (const auto place = find()) {
+    if (const auto directory = find()) {
       for (int slot = 0; slot < kLocalSlots; ++slot) {
-        place->remove_file(part_name(launch, rank, slot));
+        directory->remove_file(part_name(launch, rank, slot));
         for (const int other : kept) {
-          place->remove_file(partner_part_name(launch, other, slot));
+          directory->remove_file(partner_part_name(launch, other, slot));
         }
       }
       remove_empty();
@@ -282,14 +283,14 @@ void NodeDirectory::remove_parts(const std::string& launch, int rank, const std:
 
 bool NodeDirectory::flush(const FoundPart& part, const core::Directory& checkpoints,
                           const std::function<bool()>& may_continue) const {
-  const auto place = find();
-  if (!place || !may_continue()) {
+  const auto directory = find();
+  if (!directory || !may_continue()) {
     return false;
   }
   try {
-    return flush_part(open_part(*place, part.file, O_RDONLY), part, checkpoints, may_continue);
+    return flush_part(open_part(*directory, part.file, O_RDONLY), part, checkpoints, may_continue);
   } catch (const StorageError&) {
-    if (place->contains(part.file)) {
+    if (directory->contains(part.file)) {
       throw;
     }
     return false;
@@ -298,16 +299,16 @@ bool NodeDirectory::flush(const FoundPart& part, const core::Directory& checkpoi
 
 void NodeDirectory::make_partner_parts_void(const std::string& launch, const std::vector<int>& kept,
                                             std::uint64_t save) const {
-  const auto place = find();
-  if (!place) {
+  const auto directory = find();
+  if (!directory) {
     return;
   }
   for (const int rank : kept) {
     for (int slot = 0; slot < kLocalSlots; ++slot) {
       const std::string name = partner_part_name(launch, rank, slot);
-      const auto part = place->contains(name) ? look_at(*place, name) : std::nullopt;
+      const auto part = directory->contains(name) ? look_at(*directory, name) : std::nullopt;
       if (part && part->name.copy.save.save < save) {
-        storage::void_commit_record(open_part(*place, name, O_RDWR));
+        storage::void_commit_record(open_part(*directory, name, O_RDWR));
       }
     }
   }
@@ -392,9 +393,9 @@ bool copy_content(const storage::PosixFile& from, const storage::PosixFile& to,
 }
 
 /// Nobody is still at it: a node may flush its part at any time.
-bool is_abandoned(const core::Directory& place, const std::string& name) {
+bool is_abandoned(const core::Directory& directory, const std::string& name) {
   constexpr std::time_t kOneDay = std::time_t{24} * 60 * 60;
-  const auto status = place.look(name);
+  const auto status = directory.look(name);
   return status && std::time(nullptr) - status->st_mtim.tv_sec > kOneDay;
 }
 
@@ -414,35 +415,35 @@ std::pair<core::Directory, storage::PosixFile> begin_part(const core::Directory&
   constexpr int kMostTries = 20;
   for (int tries = 1;; ++tries) {
     const auto made = checkpoints.make_directory_if_free(kFlushedName, core::kOwnDirectory);
-    auto place = checkpoints.find_directory(kFlushedName);
-    if (!place && tries == kMostTries) {
-      place = checkpoints.open_directory(kFlushedName);
+    auto directory = checkpoints.find_directory(kFlushedName);
+    if (!directory && tries == kMostTries) {
+      directory = checkpoints.open_directory(kFlushedName);
     }
-    if (!place) {
+    if (!directory) {
       continue;
     }
     try {
-      storage::PosixFile file = open_part(*place, name, O_WRONLY | O_CREAT | O_TRUNC, core::kOwnFile);
+      storage::PosixFile file = open_part(*directory, name, O_WRONLY | O_CREAT | O_TRUNC, core::kOwnFile);
       if (made) {
         checkpoints.sync();
       }
-      return {std::move(*place), std::move(file)};
+      return {std::move(*directory), std::move(file)};
     } catch (const StorageError&) {
-      if (tries == kMostTries || place->is_at_its_path()) {
+      if (tries == kMostTries || directory->is_at_its_path()) {
         throw;
       }
     }
   }
 }
 
-/// Removes the files for which @p is_unwanted(place, name) is true, and the directory if it is empty then.
+/// Removes the files for which @p is_unwanted(directory, name) is true, and the directory if it is empty then.
 template <class Unwanted>
 void remove_from_flushed(const core::Directory& checkpoints, const Unwanted& is_unwanted) noexcept {
   core::log::or_warn(kLeft, [&] {
-    if (const auto place = checkpoints.find_directory(kFlushedName)) {
-      for (const core::DirectoryEntry& entry : place->list()) {
-        if (is_unwanted(*place, entry)) {
-          place->remove_file(entry.name);
+    if (const auto directory = checkpoints.find_directory(kFlushedName)) {
+      for (const core::DirectoryEntry& entry : directory->list()) {
+        if (is_unwanted(*directory, entry)) {
+          directory->remove_file(entry.name);
         }
       }
       checkpoints.remove_empty_directory(kFlushedName);
@@ -453,14 +454,14 @@ void remove_from_flushed(const core::Directory& checkpoints, const Unwanted& is_
 }  // namespace
 
 std::vector<FoundPart> flushed_parts(const core::Directory& checkpoints) {
-  const auto place = checkpoints.find_directory(kFlushedName);
-  return place ? parts_in(*place) : std::vector<FoundPart>();
+  const auto directory = checkpoints.find_directory(kFlushedName);
+  return directory ? parts_in(*directory) : std::vector<FoundPart>();
 }
 
 std::set<std::string> names_of_flushed_parts(const core::Directory& checkpoints) {
   std::set<std::string> names;
-  if (const auto place = checkpoints.find_directory(kFlushedName)) {
-    for (const core::DirectoryEntry& entry : place->list()) {
+  if (const auto directory = checkpoints.find_directory(kFlushedName)) {
+    for (const core::DirectoryEntry& entry : directory->list()) {
       names.insert(entry.name);
     }
   }
@@ -471,30 +472,30 @@ bool flush_part(const storage::PosixFile& part, const FoundPart& found, const co
                 const std::function<bool()>& may_continue) {
   // Of this process alone: two of a host may flush the same part.
   const std::string unfinished = fmt::format("{}.{}{}", found.file, ::getpid(), kUnfinishedSuffix);
-  auto [place, copy] = begin_part(checkpoints, unfinished);
+  auto [directory, copy] = begin_part(checkpoints, unfinished);
   try {
     if (!copy_content(part, copy, may_continue) || !is_still(part, found.name)) {
-      place.remove_file(unfinished);
+      directory.remove_file(unfinished);
       return false;
     }
     copy.sync();
     copy.close();
-    place.rename(unfinished, place, found.file);
+    directory.rename(unfinished, directory, found.file);
   } catch (...) {
-    place.remove_file(unfinished);
+    directory.remove_file(unfinished);
     throw;
   }
-  place.sync();
+  directory.sync();
   return true;
 }
 
 void remove_flushed_parts(const core::Directory& checkpoints, const std::string& prefix,
                           const storage::SaveIdentity& newest) noexcept {
-  remove_from_flushed(checkpoints, [&](const core::Directory& place, const core::DirectoryEntry& entry) {
+  remove_from_flushed(checkpoints, [&](const core::Directory& directory, const core::DirectoryEntry& entry) {
     if (entry.name.ends_with(kUnfinishedSuffix)) {
-      return is_abandoned(place, entry.name);
+      return is_abandoned(directory, entry.name);
     }
-    const auto part = is_part(entry) ? look_at(place, entry.name) : std::nullopt;
+    const auto part = is_part(entry) ? look_at(directory, entry.name) : std::nullopt;
     return part && part->name.copy.prefix == prefix && !is_newer(part->name.copy.save, newest);
   });
 }

@@ -93,7 +93,7 @@ class NodeDirectory {
 
  private:
   void remove_if(
-      const std::function<bool(const core::Directory& place, const std::string& file)>& is_unwanted) const noexcept;
+      const std::function<bool(const core::Directory& directory, const std::string& file)>& is_unwanted) const noexcept;
   void remove_empty() const;
 
   std::filesystem::path above_;  ///< the node-local directory
@@ -133,7 +133,7 @@ struct LocalOwner {
 
   /// What rank 0 knows, on every rank. Collective.
   [[nodiscard]] static LocalOwner of(CheckpointManager::Impl& manager);
-  [[nodiscard]] NodeDirectory place(const ManagerOptions& options) const {
+  [[nodiscard]] NodeDirectory node_directory(const ManagerOptions& options) const {
     return {options.local_directory, directory_id, directory_key, options.prefix};
   }
 };

@@ -87,7 +87,7 @@ void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory&
       problem = fmt::format(" ({})", error.what());
     }
     if (!comm.is_chief()) {
-      directory.forget_place();  // this node may have remembered another directory of that name
+      directory.close();  // this node may have remembered another directory of that name
     }
     return false;
   };

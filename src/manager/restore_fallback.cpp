@@ -88,7 +88,7 @@ constexpr const char* kHalfRestored =
 
 const char* name_of(RestoreFallback::Pass pass) {
   using Pass = RestoreFallback::Pass;
-  return pass == Pass::proven ? "proven" : pass == Pass::single ? "single" : "unverified";
+  return pass == Pass::verified ? "verified" : pass == Pass::single ? "single" : "unverified";
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ std::optional<CheckpointInfo> RestoreFallback::newest(const std::vector<std::uin
         return info;
       });
     } catch (const CorruptError& error) {
-      if (restorer.touched() && pass == Pass::proven) {
+      if (restorer.touched() && pass == Pass::verified) {
         end_half_restored(error);
       }
       reject(numbers[i], restorer, error);
@@ -140,7 +140,7 @@ CheckpointInfo RestoreFallback::one(const fs::path& file) {
   try {
     return noted(restorer, file, [&] {
       look(restorer, file);
-      const Pass pass = manager_.options.verify_on_restore ? Pass::proven : Pass::unverified;
+      const Pass pass = manager_.options.verify_on_restore ? Pass::verified : Pass::unverified;
       const auto number = parse_name(manager_.options.prefix, file.filename().string(), kCheckpointSuffix);
       CheckpointInfo info = read_file_of_others(restorer, file, number, pass);
       keep_layout(restorer, file);
@@ -215,14 +215,14 @@ RestoreFallback::Pass RestoreFallback::choose(const storage::Restorer& restorer,
   const auto all_are_plain = [&] {
     return manager_.comm.max(restorer.is_plain() ? 0 : 1, "comparing the checkpoints") == 0;
   };
-  return is_oldest || all_are_plain() ? Pass::single : Pass::proven;
+  return is_oldest || all_are_plain() ? Pass::single : Pass::verified;
 }
 
 CheckpointInfo RestoreFallback::read(storage::Restorer& restorer, const fs::path& file,
                                      std::optional<std::uint64_t> number, Pass pass,
                                      std::optional<std::uint64_t> size_bytes) {
-  if (pass == Pass::proven) {
-    restorer.prove();
+  if (pass == Pass::verified) {
+    restorer.verify_first();
   }
   restorer.restore(manager_.check_arrays);
   const auto known = [&] {

@@ -4,11 +4,11 @@
 /// @file
 /// The walk from the newest checkpoint backwards to one that is valid. Collective in all its parts.
 ///
-/// No variable is touched before the tables of a file are verified, what they say fits the registered state, and the
-/// file is proven: all ranks together have verified every block. Proving reads the file once more than restoring it, so
-/// it is left out where a corrupt block can do no harm: where what is registered makes every older checkpoint overwrite
-/// the same variables (`Restorer::is_plain`), or where there is no older one. Any other failure after variables were
-/// touched is final: no older checkpoint is taken, nothing is initialised, and nothing can be saved.
+/// No variable is touched before the tables of a file are verified, what they say fits the registered state, and all
+/// ranks together have verified every block. That reads the file once more than restoring it, so it is left out where a
+/// corrupt block can do no harm: where what is registered makes every older checkpoint overwrite the same variables
+/// (`Restorer::is_plain`), or where there is no older one. Any other failure after variables were touched is final: no
+/// older checkpoint is taken, nothing is initialised, and nothing can be saved.
 
 #include <chrono>
 #include <cstdint>
@@ -47,7 +47,7 @@ class RestoreFallback {
   /// How often the data are read.
   enum class Pass {
     single,      ///< into the variables, with checks on the way
-    proven,      ///< by all ranks together, to verify them; then into the variables, with checks
+    verified,    ///< by all ranks together, to verify them; then into the variables, with checks
     unverified,  ///< into the variables, without checks (`verify_on_restore` is off)
   };
 

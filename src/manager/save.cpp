@@ -258,11 +258,11 @@ class [[gnu::visibility("hidden")]] Save {
     metadata.reason = request_.reason;
     metadata.has_files = has_files_;
     const ManagerOptions& options = manager_.options;
-    std::optional<std::uint64_t> spare;  // the save that has left it
+    std::optional<std::uint64_t> left_by;  // the save that has left it
     manager_.comm.on_chief(
         [&] {
           if (options.recycle || options.reserve) {
-            spare = manager_.directory.take_recycled(staged_);
+            left_by = manager_.directory.take_recycled(staged_);
           }
         },
         step("taking the recycled file"));
@@ -272,8 +272,8 @@ class [[gnu::visibility("hidden")]] Save {
                               options.durable,
                               options.io,
                               {options.compress},
-                              spare.has_value(),
-                              spare.value_or(0),
+                              left_by.has_value(),
+                              left_by.value_or(0),
                               save_,
                               in_background_,
                               !std::exchange(manager_.has_compared_replicated, true)},
@@ -339,8 +339,8 @@ class [[gnu::visibility("hidden")]] Save {
       if (manager_.drill && manager_.drill->save_at && request_.run_calls >= manager_.drill->save_at) {
         return;  // the drill still needs that step
       }
-      if (manager_.directory.place().contains(kFlushedName)) {
-        remove_flushed_parts(manager_.directory.place(), manager_.options.prefix, *metadata_.identity);
+      if (manager_.directory.opened().contains(kFlushedName)) {
+        remove_flushed_parts(manager_.directory.opened(), manager_.options.prefix, *metadata_.identity);
       }
       // A program that must end at once does not wait for a file system to free space.
       const bool may_take_time = request_.reason.kind != SaveReason::Kind::preemption;
@@ -544,23 +544,24 @@ struct Shared {
 }  // namespace
 
 std::string why_copies_do_not_fit(std::span<const CopyDemand> demands) {
-  std::map<std::pair<std::string, std::string>, Shared> places;  // host; its control group, or nothing
+  std::map<std::pair<std::string, std::string>, Shared> hosts_and_groups;  // host; its control group, or nothing
   for (const CopyDemand& demand : demands) {
-    places[{demand.host, ""}].add(demand.bytes, demand.available.of_node);
+    hosts_and_groups[{demand.host, ""}].add(demand.bytes, demand.available.of_node);
     if (!demand.available.group.empty()) {
-      places[{demand.host, demand.available.group}].add(demand.bytes, demand.available.of_group);
+      hosts_and_groups[{demand.host, demand.available.group}].add(demand.bytes, demand.available.of_group);
     }
   }
-  for (const auto& [place, shared] : places) {
+  for (const auto& [host_and_group, shared] : hosts_and_groups) {
     if (shared.is_too_small()) {
-      return fmt::format("copies of the state need {} bytes on {}{}, and {} are available", shared.needed, place.first,
-                         place.second.empty() ? "" : " in the control group " + place.second, shared.available);
+      return fmt::format(
+          "copies of the state need {} bytes on {}{}, and {} are available", shared.needed, host_and_group.first,
+          host_and_group.second.empty() ? "" : " in the control group " + host_and_group.second, shared.available);
     }
   }
   return {};
 }
 
-bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::string& what, bool tells,
+bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::string& what, bool logs_reason,
                 const std::function<core::AvailableMemory()>& find_available) {
   if (comm.max(static_cast<std::int64_t>(bytes), what) == 0) {
     return true;  // all have memory from the last time
@@ -568,7 +569,7 @@ bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::str
   const auto demands = comm.gather_values(CopyDemand{comm.host(), bytes, find_available()}, what);
   std::string reason;
   comm.on_chief([&] { reason = why_copies_do_not_fit(demands); }, what);
-  if (!reason.empty() && tells) {
+  if (!reason.empty() && logs_reason) {
     core::log::warning("{}", reason);
   }
   return comm.max(reason.empty() ? 0 : 1, what) == 0;
@@ -578,9 +579,9 @@ namespace {
 
 /// This rank's share of a file, filled with zeros. Blocks that have been written once are faster to write again than
 /// blocks that are only allocated.
-void write_zeros(const core::FileAddress& spare, std::uint64_t size, std::uint64_t rank, std::uint64_t ranks,
+void write_zeros(const core::FileAddress& recycled, std::uint64_t size, std::uint64_t rank, std::uint64_t ranks,
                  const ManagerOptions& options) {
-  const storage::PosixFile file = storage::PosixFile::open_to_write(spare);
+  const storage::PosixFile file = storage::PosixFile::open_to_write(recycled);
   const std::uint64_t end = size / ranks * (rank + 1) + (rank + 1 == ranks ? size % ranks : 0);
   const storage::Bytes zeros(storage::kStreamBufferBytes);
   storage::DataStream stream(file, options.io, size / ranks);

@@ -83,11 +83,11 @@ constexpr auto fields_of(const CopyDemand*) {
 
 /// The same for all ranks of a communicator: asked before a byte is copied, since a system that runs out of memory
 /// kills a rank instead of returning an error. Collective. @param bytes  that this rank must get from the system
-/// @param tells  log the reason
+/// @param logs_reason  or it is a question alone
 /// @param find_available  what there is for them; asked only if a rank needs more than it has
 /// @return the same on every rank
 [[nodiscard]] bool copies_fit(
-    cluster::Communicator& comm, std::uint64_t bytes, const std::string& what, bool tells = true,
+    cluster::Communicator& comm, std::uint64_t bytes, const std::string& what, bool logs_reason = true,
     const std::function<core::AvailableMemory()>& find_available = [] { return core::available_memory(); });
 
 // The space for the next checkpoint, taken in advance.

@@ -258,8 +258,8 @@ XdmfReport write_xdmf(const fs::path& directory, const fs::path& file, const Xdm
   }
   report.checkpoints = checkpoints.size();
   // Replaced as a whole, so that a reader never meets half of it.
-  const core::Directory place = core::Directory::open(file.has_parent_path() ? file.parent_path() : ".");
-  place.write_text(file.filename().string(), manager::xdmf_text(checkpoints, options), place.file_mode(), false);
+  const core::Directory parent = core::Directory::open(file.has_parent_path() ? file.parent_path() : ".");
+  parent.write_text(file.filename().string(), manager::xdmf_text(checkpoints, options), parent.file_mode(), false);
   return report;
 }
 

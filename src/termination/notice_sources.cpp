@@ -212,7 +212,7 @@ std::optional<Finding> take_file(const std::filesystem::path& file, const char* 
   const std::string message = "somebody made " + file.string();
   bool is_there = false;
   try {
-    // Opened anew, so that a network file system looks what is there.
+    // Opened each time: else a network file system shows what was there before.
     const auto directory = core::Directory::open(file.has_parent_path() ? file.parent_path() : ".");
     is_there = directory.contains(name);
     const bool counts = is_there && core::is_for_this_launch(directory, name);
@@ -255,7 +255,7 @@ bool supervisor_has_gone(const std::filesystem::path& run_directory) {
 /// end of the job any more.
 std::optional<Finding> look_for_supervisor(const std::filesystem::path& run_directory) {
   try {
-    // Opened anew, so that a network file system looks what is there.
+    // Opened each time: else a network file system shows what was there before.
     const auto directory = core::Directory::open(run_directory);
     if (directory.contains(core::kNoticeFile)) {
       static std::atomic<int> count{0};  // each handler of the process says it

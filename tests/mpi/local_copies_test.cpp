@@ -85,7 +85,7 @@ TEST_P(LocalCopies, ThatAreCorruptTouchNothingWhereThereIsNoCheckpoint) {
   crash_after({}, {2, 3});
   on_chief([&] { storage::flip(part_of(world_size() - 1, 1), 4096); });
   expect_restored(2, ".part");
-  on_chief([&] { EXPECT_THAT(read_text(directory / "events.jsonl"), HasSubstr(R"("pass":"proven")")); });
+  on_chief([&] { EXPECT_THAT(read_text(directory / "events.jsonl"), HasSubstr(R"("pass":"verified")")); });
 }
 
 TEST_P(LocalCopies, ThatAreAllCorruptLeaveTheStateAsItIs) {

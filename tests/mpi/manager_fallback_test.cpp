@@ -149,7 +149,7 @@ TEST_F(HalfRestored, OnePassIsEnoughWhereNothingOptionalIsRegistered) {
   {
     Program restarted(true);
     EXPECT_EQ(manage(restarted).restore_or_initialize()->number, 2U);
-    EXPECT_THAT(events(), AllOf(HasSubstr(R"("pass":"proven")"), Not(HasSubstr(R"("pass":"single")"))));
+    EXPECT_THAT(events(), AllOf(HasSubstr(R"("pass":"verified")"), Not(HasSubstr(R"("pass":"single")"))));
   }
   {
     Program restarted(false);

@@ -275,9 +275,29 @@ TEST_F(StorageCompression, IsLeftOutWhereTheProgramHasTheFilterItself) {
   grid.set();
   Checkpoint checkpoint;
   grid.register_in(checkpoint, "field");
+  testing::internal::CaptureStderr();
   save(world, checkpoint);
-  on_chief([&] { EXPECT_FALSE(index().find("field")->compressed); });
+  const std::string reported = testing::internal::GetCapturedStderr();
+  on_chief([&] {
+    EXPECT_FALSE(index().find("field")->compressed);
+    EXPECT_THAT(reported, testing::HasSubstr("is not compressed: the program has registered a filter of Blosc"));
+  });
   expect_restored({1 << 20}, 0, 1);
+}
+
+TEST_F(StorageCompression, IsLeftOutInThePageCache) {
+  std::vector<double> values(3 << 20, 1.5);
+  Checkpoint checkpoint;
+  checkpoint.add_per_rank("own", values);
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i) {
+    write_checkpoint(world, checkpoint.registry(), file, {}, {.io = FileIo::page_cache, .compress = {Compression::lz4}},
+                     cache);
+  }
+  const std::string reported = testing::internal::GetCapturedStderr();
+  const std::string text = "is not compressed: writes there do not bypass the page cache";
+  EXPECT_EQ(reported.find(text) != std::string::npos, world.is_chief());
+  EXPECT_EQ(reported.find(text), reported.rfind(text)) << "once";
 }
 
 /// An index of more than 1,024 chunks lies in pages. The array is never touched.

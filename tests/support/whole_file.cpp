@@ -25,7 +25,7 @@ FileMetadata restore_checkpoint(cluster::Communicator& comm, const Checkpoint::R
     Restorer restorer(comm, registry, file, verify);
     restorer.look();
     meanwhile();
-    restorer.prove();
+    restorer.verify_first();
     restorer.restore();
     return restorer.index()->metadata;
   };

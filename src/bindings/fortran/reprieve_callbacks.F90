@@ -407,14 +407,14 @@ contains
   ! What C calls. `user` is the address of the callbacks. Names of their own in C only where C names them.
 
   !> Text for an error of a callback, if the procedure did not leave one that is better.
-  integer(c_int) function told(ierr, status)
+  integer(c_int) function status_of(ierr, status)
     integer, intent(in) :: ierr     !< of the procedure
     integer, intent(in) :: status   !< of a call that it made to this library
-    told = reprieve_ok
+    status_of = reprieve_ok
     if (status /= reprieve_ok) then
-      told = c_callback_error(c_text(reprieve_error_message()))
+      status_of = c_callback_error(c_text(reprieve_error_message()))
     else if (ierr /= 0) then
-      told = int(ierr, c_int)
+      status_of = int(ierr, c_int)
     end if
   end function
 
@@ -428,7 +428,7 @@ contains
     shown%handle = pieces
     ierr = 0
     call calls%redistribute(shown, int(rank), int(size), ierr)
-    call_redistribute = told(ierr, reprieve_ok)
+    call_redistribute = status_of(ierr, reprieve_ok)
   end function
 
   !> One box, in the array that is found; its size must be what it was when it was registered.
@@ -455,7 +455,7 @@ contains
     call c_f_pointer(user, calls)
     shown%handle = boxes
     call calls%describe(shown)
-    call_describe = told(0, shown%status)
+    call_describe = status_of(0, shown%status)
   end function
 
   integer(c_int) function call_memory(wanted, data, count, user) bind(c, name='')
@@ -469,7 +469,7 @@ contains
     call calls%memory(list, wanted)
     data = list%data
     count = list%count
-    call_memory = told(0, list%status)
+    call_memory = status_of(0, list%status)
     if (.not. list%was_set) call_memory = c_callback_error(c_text('list%set was not called'))
   end function
 
@@ -503,7 +503,7 @@ contains
     if (size_bytes > 0) call c_f_pointer(bytes, values, [size_bytes])
     ierr = 0
     call calls%load(values, ierr)
-    call_load = told(ierr, reprieve_ok)
+    call_load = status_of(ierr, reprieve_ok)
   end function
 
   integer(c_int) function call_walk(walk, user) bind(c, name='')
@@ -513,7 +513,7 @@ contains
     call c_f_pointer(user, calls)
     shown%handle = walk
     call calls%walk(shown)
-    call_walk = told(0, shown%status)
+    call_walk = status_of(0, shown%status)
   end function
 
   integer(c_int) function call_prepare(user) bind(c, name='')
@@ -523,7 +523,7 @@ contains
     call c_f_pointer(user, calls)
     ierr = 0
     call calls%prepare(ierr)
-    call_prepare = told(ierr, reprieve_ok)
+    call_prepare = status_of(ierr, reprieve_ok)
   end function
 
   integer(c_int) function call_files(prefix, restores, user) bind(c, name='')
@@ -534,7 +534,7 @@ contains
     call c_f_pointer(user, calls)
     ierr = 0
     call calls%files(text_of(prefix), restores /= 0, ierr)
-    call_files = told(ierr, reprieve_ok)
+    call_files = status_of(ierr, reprieve_ok)
   end function
 
   integer(c_int) function call_migrate(stored, user) bind(c, name='')
@@ -546,7 +546,7 @@ contains
     shown%handle = stored
     ierr = 0
     call calls%migrate(shown, ierr)
-    call_migrate = told(ierr, reprieve_ok)
+    call_migrate = status_of(ierr, reprieve_ok)
   end function
 
   integer(c_int) function call_save_files(directory, number, is_chief, user) bind(c, name='')
@@ -558,7 +558,7 @@ contains
     call c_f_pointer(user, calls)
     ierr = 0
     call calls%save_files(text_of(directory), number, is_chief /= 0, ierr)
-    call_save_files = told(ierr, reprieve_ok)
+    call_save_files = status_of(ierr, reprieve_ok)
   end function
 
   integer(c_int) function call_after_commit(checkpoint, user) bind(c, name='')
@@ -568,7 +568,7 @@ contains
     call c_f_pointer(user, calls)
     ierr = 0
     call calls%after_commit(text_of(checkpoint), ierr)
-    call_after_commit = told(ierr, reprieve_ok)
+    call_after_commit = status_of(ierr, reprieve_ok)
   end function
 
   integer(c_int64_t) function call_step(user) bind(c, name='')
@@ -608,7 +608,7 @@ contains
     call c_f_pointer(user, calls)
     ierr = 0
     call calls%leave(int(comm), int(exit_code), text_of(checkpoint), ierr)
-    call_leave = told(ierr, reprieve_ok)
+    call_leave = status_of(ierr, reprieve_ok)
   end function
 
   subroutine call_abort(comm, exit_code, user) bind(c, name='reprieve_fortran_call_abort')

@@ -420,13 +420,13 @@ std::vector<Box> GatheredVariable::boxes() const {
   return boxes;
 }
 
-Gathered gather_numbers(std::vector<Description> chiefs, std::vector<DescriptionMessage> told) {
-  Gathered all{told.size()};
+Gathered gather_numbers(std::vector<Description> chiefs, std::vector<DescriptionMessage> messages) {
+  Gathered all{messages.size()};
   all.variables.reserve(chiefs.size());
   for (Description& description : chiefs) {
     all.variables.push_back({std::move(description)});
   }
-  for (DescriptionMessage& of_rank : told) {
+  for (DescriptionMessage& of_rank : messages) {
     const Bytes message =
         std::exchange(of_rank.numbers, {});  // freed here: both forms at once would be twice the memory
     Decoder decoder(message);

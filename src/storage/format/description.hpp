@@ -131,9 +131,9 @@ struct Gathered {
 };
 
 /// @param chiefs  its own descriptions; all ranks have the same facts
-/// @param told  by each rank: only the numbers are read
+/// @param messages  of each rank: only the numbers are read
 /// @throws Error (internal) if a message is cut short
-[[nodiscard]] Gathered gather_numbers(std::vector<Description> chiefs, std::vector<DescriptionMessage> told);
+[[nodiscard]] Gathered gather_numbers(std::vector<Description> chiefs, std::vector<DescriptionMessage> messages);
 
 // Texts of many lengths as an array of texts of one length, padded with null bytes, as every HDF5 program reads them:
 // a list of texts, or the text of each rank. The shape of such an array and the length of its elements are found by

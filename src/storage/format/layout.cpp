@@ -517,36 +517,36 @@ FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMet
   check_same_names(by_rank);
   check_same_kinds(by_rank);
   compare_texts(by_rank);
-  std::vector<DescriptionMessage> told;
-  told.reserve(by_rank.size());
+  std::vector<DescriptionMessage> messages;
+  messages.reserve(by_rank.size());
   for (const auto& descriptions : by_rank) {
-    told.push_back(encode_descriptions(descriptions));
+    messages.push_back(encode_descriptions(descriptions));
   }
-  return plan_gathered(gather_numbers(std::move(by_rank.front()), std::move(told)), metadata, chunking);
+  return plan_gathered(gather_numbers(std::move(by_rank.front()), std::move(messages)), metadata, chunking);
 }
 
-FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata, Chunking chunking) {
-  if (told.size() == 1 || told.back().facts.empty()) {
-    std::vector<Description> chiefs = decode_descriptions(told.front().facts, told.front().numbers);
-    Bytes().swap(told.front().facts);
-    Gathered all = gather_numbers(std::move(chiefs), std::move(told));  // both are freed here
+FileIndex plan_file(std::vector<DescriptionMessage> messages, const FileMetadata& metadata, Chunking chunking) {
+  if (messages.size() == 1 || messages.back().facts.empty()) {
+    std::vector<Description> chiefs = decode_descriptions(messages.front().facts, messages.front().numbers);
+    Bytes().swap(messages.front().facts);
+    Gathered all = gather_numbers(std::move(chiefs), std::move(messages));  // both are freed here
     return plan_gathered(std::move(all), metadata, chunking);
   }
   ByRank by_rank;
-  by_rank.reserve(told.size());
-  for (const DescriptionMessage& message : told) {
+  by_rank.reserve(messages.size());
+  for (const DescriptionMessage& message : messages) {
     by_rank.push_back(decode_descriptions(message.facts, message.numbers));
   }
   return plan_file(std::move(by_rank), metadata, chunking);
 }
 
-Places places_in(const FileIndex& index, int ranks) {
-  Places places{encode_common(index), {}};
-  places.of_ranks.reserve(static_cast<std::size_t>(ranks));
+FileOffsets offsets_in(const FileIndex& index, int ranks) {
+  FileOffsets offsets{encode_common(index), {}};
+  offsets.of_ranks.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
-    places.of_ranks.push_back(encode_of_rank(index, static_cast<std::size_t>(rank)));
+    offsets.of_ranks.push_back(encode_of_rank(index, static_cast<std::size_t>(rank)));
   }
-  return places;
+  return offsets;
 }
 
 void place_checksums(FileIndex& index, const std::vector<Bytes>& by_rank) {

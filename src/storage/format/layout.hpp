@@ -27,18 +27,18 @@ enum class Chunking : std::uint8_t {
                                   Chunking chunking = Chunking::where_better);
 
 /// The same. Takes little memory beside that of the messages where the facts of all ranks are equal.
-/// @param told  by every rank, as encode_descriptions makes it; facts that are equal on all ranks by rank 0 alone
+/// @param messages  of every rank, as encode_descriptions makes it; facts that are equal on all ranks by rank 0 alone
 /// @throws Error (internal) if a message is cut short. Cost: of the order of all boxes, with their logarithm.
-[[nodiscard]] FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata,
+[[nodiscard]] FileIndex plan_file(std::vector<DescriptionMessage> messages, const FileMetadata& metadata,
                                   Chunking chunking = Chunking::where_better);
 
 /// What the ranks must know of a file.
-struct Places {
+struct FileOffsets {
   Bytes common;                 ///< for all: address and shape of each dataset, and how the ranks hold the variable
   std::vector<Bytes> of_ranks;  ///< for each rank: its offsets in per-rank variables, its parts of shared ones
 };
 
-[[nodiscard]] Places places_in(const FileIndex& index, int ranks);
+[[nodiscard]] FileOffsets offsets_in(const FileIndex& index, int ranks);
 
 /// Takes over the checksums that every rank sent, in the order of its rows; after them, if it compressed blocks, as
 /// many sizes. @throws Error (internal) if a rank sent too few

@@ -269,7 +269,7 @@ void Restorer::report_about(const char* what, std::uint64_t bytes_of_rank) {
   reader_->count_in(&*news_);
 }
 
-void Restorer::prove() {
+void Restorer::verify_first() {
   if (!verify_) {
     return;
   }
@@ -278,7 +278,7 @@ void Restorer::prove() {
     agreed("verifying", [&] { check_own_blocks(); });
   } else {
     report_about("verifying", index_->file_size / static_cast<std::uint64_t>(comm_.size()));
-    storage::prove(comm_, *reader_, *index_, file_.string());
+    storage::verify_first(comm_, *reader_, *index_, file_.string());
   }
 }
 
@@ -422,7 +422,7 @@ void Restorer::read_twice(const char* stage, const std::function<void()>& read) 
       core::log::warning("{}; looking at the whole file", error.what());
     }
   }
-  prove();
+  verify_first();
   try {
     agreed(stage, read);
   } catch (const CorruptError& error) {

@@ -5,7 +5,7 @@
 /// How one checkpoint file is restored, in parts, so that whoever has several files can decide between them:
 ///  1. `look`: rank 0 reads what the file says about itself, verifies it, and broadcasts it; every rank compares it
 ///     with its registered variables, and all differences make one error. No variable is touched.
-///  2. `prove`: the ranks together verify the whole file. No variable is touched.
+///  2. `verify_first`: the ranks together verify the whole file. No variable is touched.
 ///  3. `restore`, in this order, whatever is registered: the replicated and the per-rank values are read; serializers
 ///     take theirs over; redistribution functions; `when_values_restored`; arrays are described and read; functions
 ///     that take over the state of older versions of the program.
@@ -34,8 +34,8 @@ class [[gnu::visibility("hidden")]] Restorer {
  public:
   /// Keeps references to the communicator and the registry. @param verify  compare checksums
   Restorer(cluster::Communicator & comm, const Checkpoint::Registry& registry, core::FileAddress file, bool verify);
-  /// Restores what lies elsewhere than in a file, on as many ranks as saved it: `look` reads nothing, and in `prove`
-  /// each rank verifies what it saved itself. What is corrupt there is an error that names the rank.
+  /// Restores what lies elsewhere than in a file, on as many ranks as saved it: `look` reads nothing, and in
+  /// `verify_first` each rank verifies what it saved itself. What is corrupt there is an error that names the rank.
   /// @param index  what a file of it would say about itself; @param source  of all that the ranks read, lives as long
   Restorer(cluster::Communicator & comm, const Checkpoint::Registry& registry, core::FileAddress name, FileIndex index,
            const BlockSource& source, bool verify);
@@ -47,10 +47,10 @@ class [[gnu::visibility("hidden")]] Restorer {
 
   /// @throws CorruptError if a block is wrong on every rank that reads it; StorageError if a rank cannot read, or reads
   /// wrong what others read right
-  void prove();
+  void verify_first();
 
-  /// @throws as `prove` (a block that was read wrong makes the ranks prove the file, and read again if it is valid),
-  /// MismatchError (arrays that the user describes), and what the user's functions throw
+  /// @throws as `verify_first` (after a block that was read wrong the ranks verify the file, and read again if it is
+  /// valid), MismatchError (arrays that the user describes), and what the user's functions throw
   /// @param check_arrays  collective; called when the arrays are described, and none of them has been read
   void restore(const std::function<void()>& check_arrays = {});
 
@@ -121,21 +121,21 @@ class [[gnu::visibility("hidden")]] Restorer {
   std::optional<StoredCheckpoint> stored_;
 };
 
-/// The rank that proves a block. A saving rank's blocks: the rank that replaces it now, or several in turn. Replicated
-/// variables: all in turn. Pure.
+/// The rank that verifies a block. A saving rank's blocks: the rank that replaces it now, or several in turn.
+/// Replicated variables: all in turn. Pure.
 /// @param saver  the rank that wrote it
-[[nodiscard]] int prover_of(const StoredVariable& variable, std::uint64_t saver, std::uint64_t block, int saved_by,
-                            int ranks);
+[[nodiscard]] int verifier_of(const StoredVariable& variable, std::uint64_t saver, std::uint64_t block, int saved_by,
+                              int ranks);
 
-/// The saving ranks from the first to before the second: a rank now may have to prove blocks of their boxes, and no
+/// The saving ranks from the first to before the second: a rank now may have to verify blocks of their boxes, and no
 /// blocks of others. Pure.
-[[nodiscard]] std::pair<std::uint64_t, std::uint64_t> savers_proven_by(int rank, int saved_by, int ranks);
+[[nodiscard]] std::pair<std::uint64_t, std::uint64_t> savers_verified_by(int rank, int saved_by, int ranks);
 
 /// Every rank reads its share of the file and compares the checksums. Blocks that differ are read by other ranks too:
 /// what one of them reads right is not corrupt, however often the first one reads it wrong. Collective.
 /// @param reader  one that verifies, of this file
 /// @throws CorruptError that names the corruption, if a block is wrong for all who read it; StorageError (io) that
 /// names the rank and its host, if others read right what it does not; StorageError if a rank cannot read
-void prove(cluster::Communicator& comm, BlockReader& reader, const FileIndex& index, const std::string& file);
+void verify_first(cluster::Communicator& comm, BlockReader& reader, const FileIndex& index, const std::string& file);
 
 }  // namespace reprieve::storage

@@ -28,8 +28,10 @@
 #include "storage/format/blocks.hpp"
 #include "storage/format/layout.hpp"
 #include "storage/format/shared_copies.hpp"
+#include "storage/hdf5/chunk_index.hpp"
 #include "storage/hdf5/hdf5_handle.hpp"
 #include "storage/hdf5/hdf5_layout.hpp"
+#include "storage/write/data_stream.hpp"
 #include "storage/write/registration.hpp"
 
 namespace reprieve::storage {
@@ -167,7 +169,7 @@ void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMeta
   if (options_.compare_replicated) {
     static_cast<void>(compare_replicated(comm_, variables_, what_ + "comparing the replicated values"));
   }
-  apply_places(cache_.content->common, cache_.content->places);
+  apply_offsets(cache_.content->common, cache_.content->offsets);
   const bool shares_pages =
       options_.in_background || !(options_.writer == WriterKind::direct && is_exchanged(comm_, plan_));
   bool rewrites = false;
@@ -202,7 +204,7 @@ void CheckpointWriter::plan_in_memory(const Checkpoint::Registry& registry, cons
   collect(registry, what_ + "collecting the variables");
   const std::string what = what_ + "laying out the file";
   find_layout(describe(what), metadata, what);
-  apply_places(cache_.content->common, cache_.content->places);
+  apply_offsets(cache_.content->common, cache_.content->offsets);
 }
 
 StructureImage CheckpointWriter::image() const { return cache_.content->file->image(); }
@@ -229,7 +231,7 @@ void CheckpointWriter::find_layout(DescriptionMessage description, FileMetadata 
                        cache_.content->described != digests_of(description);
   const auto [same_facts, any_differs] = comm_.compare(xxh3(description.facts), differs ? 1 : 0, what);
   if (any_differs != 0 || !kept_layout_takes(metadata, what)) {
-    lay_out_anew(std::move(description), same_facts, metadata, what);
+    lay_out(std::move(description), same_facts, metadata, what);
   }
 }
 
@@ -246,16 +248,16 @@ bool CheckpointWriter::kept_layout_takes(const FileMetadata& metadata, const std
   return comm_.max(takes ? 0 : 1, what) == 0;
 }
 
-void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
-                                    const std::string& what) {
+void CheckpointWriter::lay_out(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
+                               const std::string& what) {
   cache_.content.reset();
   const auto described = digests_of(description);
-  auto told = send_to_rank_0(comm_, std::move(description), same_facts, what);
+  auto messages = send_to_rank_0(comm_, std::move(description), same_facts, what);
   std::shared_ptr<LaidOutFile> file;
-  Places places;
+  FileOffsets offsets;
   comm_.on_chief(
       [&] {
-        FileIndex index = plan_file(std::move(told), metadata, chunking_of(options_));
+        FileIndex index = plan_file(std::move(messages), metadata, chunking_of(options_));
         // The limit holds for files in memory too, and HDF5 does not survive an error there.
         check_file_size_limit(plan_.file, most_file_bytes(index));
         file = laid_out_as_before(index);
@@ -263,13 +265,13 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
           file = std::make_shared<LaidOutFile>(std::move(index));
         }
         check_table_sizes(plan_.file.string(), file->commit_record());  // before any data are written
-        places = places_in(file->index(), comm_.size());
+        offsets = offsets_in(file->index(), comm_.size());
       },
       what);
-  comm_.broadcast(places.common, 0, what);
-  Bytes own = comm_.scatter(places.of_ranks, what);
+  comm_.broadcast(offsets.common, 0, what);
+  Bytes own = comm_.scatter(offsets.of_ranks, what);
   cache_.content =
-      LayoutCache::Content{options_.writer, described, std::move(places.common), std::move(own), std::move(file)};
+      LayoutCache::Content{options_.writer, described, std::move(offsets.common), std::move(own), std::move(file)};
 }
 
 /// The first save after a start is often the one before the end, and HDF5 takes its time to make thousands of datasets.
@@ -287,7 +289,7 @@ std::unique_ptr<LaidOutFile> CheckpointWriter::laid_out_as_before(FileIndex& ind
   }
 }
 
-void CheckpointWriter::apply_places(const Bytes& common, const Bytes& own) {
+void CheckpointWriter::apply_offsets(const Bytes& common, const Bytes& own) {
   Decoder decoder(common);
   Decoder from_own(own);
   plan_.state_bytes = decoder.word();
@@ -382,8 +384,23 @@ void CheckpointWriter::write_together() {
 }
 
 void CheckpointWriter::complete() {
+  report_no_compression();
   gather_and_write_checksums(what_ + "completing the file");
   finish(what_ + "making the data durable");
+}
+
+/// Once. A state that fits into the buffers of a stream is never compressed.
+void CheckpointWriter::report_no_compression() const {
+  if (plan_.compress.compression == Compression::none || !comm_.is_chief()) {
+    return;
+  }
+  const bool is_large = plan_.own_bytes() > kMaxPendingWrites * kStreamBufferBytes;
+  const char* const reason = !can_lay_out_compressed() ? "the program has registered a filter of Blosc with HDF5"
+                             : is_large && !written_.may_be_compressed ? "writes there do not bypass the page cache"
+                                                                       : nullptr;
+  if (reason != nullptr && !std::exchange(cache_.has_reported_no_compression, true)) {
+    core::log::info("{} is not compressed: {}", plan_.file.string(), reason);
+  }
 }
 
 void CheckpointWriter::gather_and_write_checksums(const std::string& what) {
@@ -438,16 +455,16 @@ void CheckpointWriter::check_structure(const PosixFile& file) const {
 
 std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry,
                                     const WriteOptions& options) {
-  constexpr const char* what = "telling the size of a checkpoint";
-  const auto tell = [&] {
+  constexpr const char* what = "computing the size of a checkpoint";
+  const auto compute = [&] {
     DescriptionMessage mine = encode_descriptions(collect_variables(registry));
     const bool same_facts = comm.compare(xxh3(mine.facts), 0, what).is_equal;
-    auto told = send_to_rank_0(comm, std::move(mine), same_facts, what);
+    auto messages = send_to_rank_0(comm, std::move(mine), same_facts, what);
     const std::uint64_t bytes =
-        comm.is_chief() ? most_file_bytes(plan_file(std::move(told), {}, chunking_of(options))) : 0;
+        comm.is_chief() ? most_file_bytes(plan_file(std::move(messages), {}, chunking_of(options))) : 0;
     return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
   };
-  return comm.together(tell, what);
+  return comm.together(compute, what);
 }
 
 }  // namespace reprieve::storage

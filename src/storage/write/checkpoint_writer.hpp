@@ -32,7 +32,7 @@ struct LayoutCache {
     /// numbers.
     std::pair<Digest128, Digest128> described;
     Bytes common;                       ///< what rank 0 sent to all ranks
-    Bytes places;                       ///< what it sent to this one
+    Bytes offsets;                      ///< what it sent to this one
     std::shared_ptr<LaidOutFile> file;  ///< rank 0's
   };
   /// A file that is complete, as one that has just been restored, and what it says about itself.
@@ -44,6 +44,7 @@ struct LayoutCache {
   std::optional<Content> content;  ///< nothing before the first save
   /// Rank 0's: if the first save has the same variables, it takes the structure from there.
   std::optional<Model> model;
+  bool has_reported_no_compression = false;
   WriteHistory history;  ///< what this rank has written before, into files that may be written over
 };
 
@@ -122,14 +123,14 @@ class CheckpointWriter {
   [[nodiscard]] DescriptionMessage describe(const std::string& what) const;
   void find_layout(DescriptionMessage description, FileMetadata metadata, const std::string& what);
   [[nodiscard]] bool kept_layout_takes(const FileMetadata& metadata, const std::string& what);
-  void lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
-                    const std::string& what);
+  void lay_out(DescriptionMessage description, bool same_facts, const FileMetadata& metadata, const std::string& what);
   [[nodiscard]] std::unique_ptr<LaidOutFile> laid_out_as_before(FileIndex& index);
   void look_for_unchanged(bool rewrites, const FileMetadata& metadata, const std::string& what);
-  void apply_places(const Bytes& common, const Bytes& own);
+  void apply_offsets(const Bytes& common, const Bytes& own);
   void forget_descriptions();
   void add_items(LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
   void add_chunks(const BoxView<const std::byte>& view, const Dataset& dataset);
+  void report_no_compression() const;
   void gather_and_write_checksums(const std::string& what);
   void write_checksums_and_commit_record();
   void finish(const std::string& what);

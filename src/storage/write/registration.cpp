@@ -14,19 +14,19 @@ namespace reprieve::storage {
 
 std::vector<DescriptionMessage> send_to_rank_0(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts,
                                                std::string_view what) {
-  std::vector<DescriptionMessage> told;
+  std::vector<DescriptionMessage> messages;
   for (Bytes& numbers : comm.gather(mine.numbers, what)) {
-    told.push_back({{}, std::move(numbers)});
+    messages.push_back({{}, std::move(numbers)});
   }
   if (!same_facts) {
     std::vector<Bytes> facts = comm.gather(mine.facts, what);
     for (std::size_t rank = 0; rank < facts.size(); ++rank) {
-      told[rank].facts = std::move(facts[rank]);
+      messages[rank].facts = std::move(facts[rank]);
     }
   } else if (comm.is_chief()) {
-    told.front().facts = std::move(mine.facts);
+    messages.front().facts = std::move(mine.facts);
   }
-  return told;
+  return messages;
 }
 
 namespace {
@@ -68,8 +68,8 @@ std::vector<Description> all_declared(const Checkpoint::Registry& registry) {
 
 /// Rank 0 plans a file for them, which finds all that is wrong.
 void compare_on_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts) {
-  auto told = send_to_rank_0(comm, std::move(mine), same_facts, kComparing);
-  comm.on_chief([&] { static_cast<void>(plan_file(std::move(told), {}, Chunking::none)); }, kComparing);
+  auto messages = send_to_rank_0(comm, std::move(mine), same_facts, kComparing);
+  comm.on_chief([&] { static_cast<void>(plan_file(std::move(messages), {}, Chunking::none)); }, kComparing);
 }
 
 /// All of them, one after the other.

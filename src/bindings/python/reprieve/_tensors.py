@@ -39,23 +39,23 @@ def as_array(value: Any, where: str) -> Any:
     """
     if not is_on_device(value):
         return value
-    told = value.__cuda_array_interface__
-    if told.get("mask") is not None:
+    exported = value.__cuda_array_interface__
+    if exported.get("mask") is not None:
         raise UsageError(f"{where}: a masked array is two arrays: save its data and its mask, each by its own name")
-    address, read_only = told["data"]
-    shape = tuple(int(length) for length in told["shape"])
-    dtype = np.dtype(told["typestr"])
-    if dtype.kind == "V" and told.get("descr"):
-        dtype = np.dtype(told["descr"])
+    address, read_only = exported["data"]
+    shape = tuple(int(length) for length in exported["shape"])
+    dtype = np.dtype(exported["typestr"])
+    if dtype.kind == "V" and exported.get("descr"):
+        dtype = np.dtype(exported["descr"])
     if 0 in shape:
         return np.empty(shape, dtype)
     if read_only:
         raise UsageError(f"{where}: the array is read-only, so a restore could not write it. Pass a copy: array.copy()")
     interface = {
         "version": 3,
-        "typestr": told["typestr"],
+        "typestr": exported["typestr"],
         "shape": shape,
-        "strides": told.get("strides"),
+        "strides": exported.get("strides"),
         "data": (int(address), False),
     }
     return np.asarray(_Memory(value, interface)).view(dtype)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// All ranks verify a file together, and settle who reads wrong what others read right.
+// All ranks verify a file together, and find the rank that reads wrong what others read right.
 
 #include <algorithm>
 #include <string>
@@ -14,19 +14,19 @@ namespace reprieve::storage {
 
 namespace {
 
-/// No more of them are checked a second time: one that is corrupt for all is enough.
-constexpr std::size_t kMostSuspectsPerRank = 4;
-constexpr std::size_t kMostSuspects = 64;
+/// No more blocks are read a second time: one that is corrupt for all ranks is enough.
+constexpr std::size_t kMostCorruptPerRank = 4;
+constexpr std::size_t kMostCorrupt = 64;
 
-/// A block that was not what was written, as a rank has read it. Sent as it is.
-struct Suspect {
+/// A block that a rank has read, and that is not what was written. Sent as it is.
+struct CorruptBlock {
   std::uint64_t variable = 0;
   std::uint64_t box = 0;  ///< of the variable
   std::uint64_t block = 0;
   std::int64_t finder = 0;
 };
-constexpr auto fields_of(const Suspect*) {
-  return std::tuple(&Suspect::variable, &Suspect::box, &Suspect::block, &Suspect::finder);
+constexpr auto fields_of(const CorruptBlock*) {
+  return std::tuple(&CorruptBlock::variable, &CorruptBlock::box, &CorruptBlock::block, &CorruptBlock::finder);
 }
 
 enum class Finding : std::uint8_t { not_read, right, wrong };
@@ -40,88 +40,88 @@ bool is_right(BlockReader& reader, const BlockReader::Place& place) {
   }
 }
 
-class Proof {
+class Verification {
  public:
-  Proof(cluster::Communicator& comm, BlockReader& reader, const FileIndex& index, const std::string& file)
+  Verification(cluster::Communicator& comm, BlockReader& reader, const FileIndex& index, const std::string& file)
       : comm_(comm), reader_(reader), index_(index), file_(file), what_("verifying " + file) {}
 
   void run() {
-    std::vector<Suspect> mine;
+    std::vector<CorruptBlock> mine;
     comm_.agree(core::capture([&] { mine = check_share(); }), what_);
     if (comm_.max(static_cast<std::int64_t>(mine.size()), what_) == 0) {
       return;
     }
-    const std::vector<Suspect> suspects = exchange(mine);
+    const std::vector<CorruptBlock> corrupt = exchange(mine);
     Bytes findings;
-    comm_.agree(core::capture([&] { findings = look_again(suspects); }), what_);
+    comm_.agree(core::capture([&] { findings = look_again(corrupt); }), what_);
     const std::vector<Bytes> of_ranks = comm_.gather(findings, what_);
-    comm_.on_chief([&] { judge(suspects, of_ranks); }, what_);
+    comm_.on_chief([&] { judge(corrupt, of_ranks); }, what_);
   }
 
  private:
-  std::vector<Suspect> check_share() {
+  std::vector<CorruptBlock> check_share() {
     const int saved_by = index_.metadata.world_size;
-    const auto [first, end] = savers_proven_by(comm_.rank(), saved_by, comm_.size());
+    const auto [first, end] = savers_verified_by(comm_.rank(), saved_by, comm_.size());
     const BlockShare share{first, end, true, [&](const auto& variable, std::uint64_t saver, std::uint64_t block) {
-                             return prover_of(variable, saver, block, saved_by, comm_.size()) == comm_.rank();
+                             return verifier_of(variable, saver, block, saved_by, comm_.size()) == comm_.rank();
                            }};
-    std::vector<Suspect> found;
+    std::vector<CorruptBlock> found;
     const auto check = [&](const BlockReader::Place& place, std::size_t box) {
       if (!is_right(reader_, place)) {
         found.push_back(
             {static_cast<std::uint64_t>(&place.variable - index_.variables.data()), box, place.number, comm_.rank()});
       }
-      return found.size() < kMostSuspectsPerRank;
+      return found.size() < kMostCorruptPerRank;
     };
     for_each_block(reader_, index_, share, check, [](std::uint64_t) {});
     return found;
   }
 
   /// Those of all ranks, on all ranks.
-  std::vector<Suspect> exchange(const std::vector<Suspect>& mine) {
-    std::vector<Suspect> all;
-    for (const std::vector<Suspect>& of_rank : comm_.gather_values(mine, what_)) {
+  std::vector<CorruptBlock> exchange(const std::vector<CorruptBlock>& mine) {
+    std::vector<CorruptBlock> all;
+    for (const std::vector<CorruptBlock>& of_rank : comm_.gather_values(mine, what_)) {
       all.insert(all.end(), of_rank.begin(), of_rank.end());
     }
-    all.resize(std::min(all.size(), kMostSuspects));
+    all.resize(std::min(all.size(), kMostCorrupt));
     return comm_.from_root(all, 0, what_);
   }
 
   /// Two ranks besides the finder, one of them far away; a rank that is alone looks once more by itself.
-  [[nodiscard]] bool looks_again(const Suspect& suspect) const {
+  [[nodiscard]] bool looks_again(const CorruptBlock& found) const {
     const int size = comm_.size();
-    return comm_.rank() == (suspect.finder + 1) % size ||
-           (comm_.rank() == (suspect.finder + size / 2) % size && comm_.rank() != suspect.finder);
+    return comm_.rank() == (found.finder + 1) % size ||
+           (comm_.rank() == (found.finder + size / 2) % size && comm_.rank() != found.finder);
   }
 
-  Bytes look_again(const std::vector<Suspect>& suspects) {
+  Bytes look_again(const std::vector<CorruptBlock>& corrupt) {
     Bytes findings;
-    for (const Suspect& suspect : suspects) {
+    for (const CorruptBlock& found : corrupt) {
       Finding finding = Finding::not_read;
-      if (looks_again(suspect)) {
-        const StoredVariable& variable = index_.variables[static_cast<std::size_t>(suspect.variable)];
-        const BoxRow row = index_.row(variable, static_cast<std::size_t>(suspect.box));
-        const Box block = block_of(variable, row, suspect.block);
-        finding = is_right(reader_, {variable, row, suspect.block, block}) ? Finding::right : Finding::wrong;
+      if (looks_again(found)) {
+        const auto [variable, row, box] = find(found);
+        finding = is_right(reader_, {variable, row, found.block, box}) ? Finding::right : Finding::wrong;
       }
       findings.push_back(static_cast<std::byte>(finding));
     }
     return findings;
   }
 
-  static Box block_of(const StoredVariable& variable, const BoxRow& row, std::uint64_t number) {
-    return FileIndex::blocks_of(variable, row).block(number);
+  [[nodiscard]] std::tuple<const StoredVariable&, BoxRow, Box> find(const CorruptBlock& found) const {
+    const StoredVariable& variable = index_.variables[static_cast<std::size_t>(found.variable)];
+    const BoxRow row = index_.row(variable, static_cast<std::size_t>(found.box));
+    return {variable, row, FileIndex::blocks_of(variable, row).block(found.block)};
   }
 
-  void judge(const std::vector<Suspect>& suspects, const std::vector<Bytes>& of_ranks) const {
-    for (std::size_t i = 0; i < suspects.size(); ++i) {
+  void judge(const std::vector<CorruptBlock>& corrupt, const std::vector<Bytes>& of_ranks) const {
+    for (std::size_t i = 0; i < corrupt.size(); ++i) {
       const bool read_right = std::ranges::any_of(
           of_ranks, [&](const Bytes& findings) { return findings[i] == static_cast<std::byte>(Finding::right); });
       if (!read_right) {
-        throw CorruptError(file_ + ": " + in_words(suspects[i]) + " (checksum differs)");
+        throw CorruptError(file_ + ": " + in_words(corrupt[i]) + " (checksum differs)");
       }
     }
-    const Suspect& first = suspects.front();
+    const CorruptBlock& first = corrupt.front();
     throw StorageError(ErrorCode::io,
                        fmt::format("rank {} on host {} reads wrong bits from {}, which are right when they are read "
                                    "again: the checkpoint is valid, but that host's memory or its way to the disk is "
@@ -129,11 +129,9 @@ class Proof {
                                    first.finder, comm_.host_of(static_cast<int>(first.finder)), file_));
   }
 
-  [[nodiscard]] std::string in_words(const Suspect& suspect) const {
-    const StoredVariable& variable = index_.variables[static_cast<std::size_t>(suspect.variable)];
-    const BoxRow row = index_.row(variable, static_cast<std::size_t>(suspect.box));
-    return "variable '" + variable.name +
-           "' is corrupt: " + BlockReader::region_of(variable, row, block_of(variable, row, suspect.block));
+  [[nodiscard]] std::string in_words(const CorruptBlock& found) const {
+    const auto [variable, row, box] = find(found);
+    return "variable '" + variable.name + "' is corrupt: " + BlockReader::region_of(variable, row, box);
   }
 
   cluster::Communicator& comm_;
@@ -145,7 +143,7 @@ class Proof {
 
 }  // namespace
 
-int prover_of(const StoredVariable& variable, std::uint64_t saver, std::uint64_t block, int saved_by, int ranks) {
+int verifier_of(const StoredVariable& variable, std::uint64_t saver, std::uint64_t block, int saved_by, int ranks) {
   const auto size = static_cast<std::uint64_t>(ranks);
   if (variable.distribution == state::Distribution::replicated) {
     return static_cast<int>(block % size);
@@ -156,7 +154,7 @@ int prover_of(const StoredVariable& variable, std::uint64_t saver, std::uint64_t
   return static_cast<int>(first + block % (end - first));
 }
 
-std::pair<std::uint64_t, std::uint64_t> savers_proven_by(int rank, int saved_by, int ranks) {
+std::pair<std::uint64_t, std::uint64_t> savers_verified_by(int rank, int saved_by, int ranks) {
   const auto size = static_cast<std::uint64_t>(ranks);
   const auto savers = static_cast<std::uint64_t>(saved_by);
   // The first saver whose share of the ranks begins at a rank or behind it.
@@ -165,8 +163,8 @@ std::pair<std::uint64_t, std::uint64_t> savers_proven_by(int rank, int saved_by,
   return {std::min(end - 1, begins_at(rank)), end};
 }
 
-void prove(cluster::Communicator& comm, BlockReader& reader, const FileIndex& index, const std::string& file) {
-  Proof(comm, reader, index, file).run();
+void verify_first(cluster::Communicator& comm, BlockReader& reader, const FileIndex& index, const std::string& file) {
+  Verification(comm, reader, index, file).run();
 }
 
 }  // namespace reprieve::storage
