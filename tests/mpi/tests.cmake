@@ -6,7 +6,7 @@ if(mpi_sources)
   reprieve_unity(mpi_tests 5)
   target_link_libraries(mpi_tests PRIVATE mpi_test_main whole_file ${HDF5_LIBRARIES})  # to look at files without the library
   target_include_directories(mpi_tests SYSTEM PRIVATE ${HDF5_INCLUDE_DIRS})
-  foreach(ranks 1 2 3 4 8)
+  foreach(ranks 1 2 3 8)
     set(quick)
     set(filter *)
     if(ranks GREATER 3)  # what depends on the number of ranks: layouts, exchanges, agreement, partners

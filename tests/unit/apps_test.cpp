@@ -104,15 +104,12 @@ TEST_F(GzipFile, MissingOnesAndDirectoriesAreErrors) {
   EXPECT_THAT(storage_error_of(directory_.path()), HasSubstr("directory"));
 }
 
-TEST_F(GzipFile, CutShortIsAnErrorWhereverItEnds) {
+TEST_F(GzipFile, CutShortAnywhereOrWithAFlippedBitIsAnError) {
   const std::string whole = compressed_digits();
   for (const std::size_t size : {std::size_t{20}, whole.size() / 2, whole.size() - 8, whole.size() - 1}) {
     EXPECT_NE(storage_error_of(write(whole.substr(0, size))), "no error") << size;
   }
-}
-
-TEST_F(GzipFile, AFlippedBitIsAnError) {
-  std::string corrupt = compressed_digits();
+  std::string corrupt = whole;
   corrupt[corrupt.size() / 2] = static_cast<char>(corrupt[corrupt.size() / 2] ^ 1);
   EXPECT_NE(storage_error_of(write(corrupt)), "no error");
 }
@@ -466,21 +463,17 @@ TEST(HeatOptions, HelpAndVersionAreAnswers) {
 namespace reprieve::bench {
 namespace {
 
-TEST(FittedExponent, IsThatOfAPowerLaw) {
+TEST(FittedExponent, IsTheLeastSquaresOfLogarithms) {
   const std::vector<double> sizes{1, 10, 100, 1000};
   for (const double exponent : {-1.0, 0.0, 0.5, 1.0, 2.0}) {
     std::vector<double> costs;
     for (const double size : sizes) {
       costs.push_back(3e-6 * std::pow(size, exponent));
     }
-    EXPECT_NEAR(fitted_exponent(sizes, costs), exponent, 1e-12);
+    EXPECT_NEAR(fitted_exponent(sizes, costs), exponent, 1e-12) << "that of a power law";
   }
-}
-
-TEST(FittedExponent, OfTwoPointsIsTheSlopeBetweenThem) { EXPECT_NEAR(fitted_exponent({2, 8}, {5, 10}), 0.5, 1e-12); }
-
-/// Errors of equal size in logarithms, above and below in turn, leave the slope between the outer points.
-TEST(FittedExponent, IsTheLeastSquaresOfLogarithms) {
+  EXPECT_NEAR(fitted_exponent({2, 8}, {5, 10}), 0.5, 1e-12) << "the slope between two points";
+  // Errors of equal size in logarithms, above and below in turn, leave the slope between the outer points.
   EXPECT_NEAR(fitted_exponent({1, 2, 4, 8}, {1, 4, 4, 16}), 1.2, 1e-12);
 }
 

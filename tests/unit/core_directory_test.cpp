@@ -307,17 +307,16 @@ class WriteDirectoryTest : public testing::Test {
   const fs::path inside_ = a_ / "workertemp_3" / "a";
 };
 
+/// Empty when it is made, and gone at the end.
 TEST_F(WriteDirectoryTest, LiesBesideTheCheckpointDirectory) {
-  EXPECT_EQ(WriteDirectory(a_, 3).path(), temporary_ / "workertemp_3/a");
-}
-
-TEST_F(WriteDirectoryTest, IsEmptyWhenMadeAndGoneAtTheEnd) {
-  fs::create_directories(temporary_ / "workertemp_3/a");
-  std::ofstream(temporary_ / "workertemp_3/a/left behind") << "x";
+  const fs::path place = temporary_ / "workertemp_3/a";
+  fs::create_directories(place);
+  std::ofstream(place / "left behind") << "x";
   {
     const WriteDirectory made(a_, 3);
-    EXPECT_TRUE(fs::is_empty(made.path()));
-    std::ofstream(made.path() / "content") << "x";
+    EXPECT_EQ(made.path(), place);
+    EXPECT_TRUE(fs::is_empty(place));
+    std::ofstream(place / "content") << "x";
   }
   EXPECT_FALSE(fs::exists(temporary_ / "workertemp_3"));
   EXPECT_TRUE(fs::is_empty(a_));

@@ -13,6 +13,8 @@ namespace reprieve {
 namespace {
 
 using ::testing::IsEmpty;
+using ::testing::Property;
+using ::testing::Throws;
 
 constexpr std::int32_t kGivenUp = 11;  ///< no version has ever told it
 constexpr auto kFirstCode = static_cast<std::int32_t>(ErrorCode::config);
@@ -90,22 +92,18 @@ TEST(Error, AMessageHasOneCode) {
 }
 
 TEST(Error, UnresponsiveFromAnotherRankNamesNobody) {
-  try {
-    throw_error(ErrorCode::unresponsive, "late", 0);
-  } catch (const UnresponsiveError& error) {
-    EXPECT_THAT(error.missing_ranks(), IsEmpty());
-  }
+  EXPECT_THAT([] { throw_error(ErrorCode::unresponsive, "late", 0); },
+              Throws<UnresponsiveError>(Property(&UnresponsiveError::missing_ranks, IsEmpty())));
 }
 
-TEST(Outcome, SuccessIsNoFailure) {
-  EXPECT_FALSE(core::capture([] {}).has_value());
-}
-
-TEST(Outcome, KeepsCodeAndMessageOfErrors) {
-  const auto outcome = core::capture([] { throw StorageError(ErrorCode::no_space, "disk full"); });
+TEST(Outcome, KeepsCodeMessageAndOriginOfErrors) {
+  EXPECT_FALSE(core::capture([] {}).has_value()) << "success is no failure";
+  const auto outcome = core::capture([] { throw StorageError(ErrorCode::no_space, "disk full", 2); });
   ASSERT_TRUE(outcome.has_value());
   EXPECT_EQ(outcome->code, ErrorCode::no_space);
   EXPECT_EQ(outcome->message, "disk full");
+  EXPECT_EQ(outcome->origin_rank, 2);
+  EXPECT_THAT([&] { core::throw_failure(*outcome); }, Throws<StorageError>(Property(&StorageError::origin_rank, 2)));
 }
 
 TEST(Outcome, OtherExceptionsAreInternal) {
@@ -131,16 +129,6 @@ TEST(Outcome, MemoryThatCouldNotBeHadIsAFailureOfItsOwn) {
   EXPECT_EQ(known->asked_bytes, std::uint64_t{1} << 62U);
   const auto again = core::capture([&] { core::throw_failure(*known); });
   EXPECT_EQ(again->asked_bytes, known->asked_bytes);
-}
-
-TEST(Outcome, AThrownFailureKeepsItsOrigin) {
-  const auto outcome = core::capture([] { throw StorageError(ErrorCode::no_space, "disk full", 2); });
-  EXPECT_EQ(outcome->origin_rank, 2);
-  try {
-    core::throw_failure(*outcome);
-  } catch (const StorageError& error) {
-    EXPECT_EQ(error.origin_rank(), 2);
-  }
 }
 
 TEST(Outcome, UnresponsiveGoesThrough) {

@@ -172,12 +172,9 @@ class AvailableMemoryTest : public testing::Test {
   test::TemporaryDirectory root_;
 };
 
-TEST_F(AvailableMemoryTest, NothingKnownIsNoLimit) {
+TEST_F(AvailableMemoryTest, TheNodeTellsWhatItHasLeftAndNothingKnownIsNoLimit) {
   EXPECT_EQ(read().of_node, UINT64_MAX);
   EXPECT_EQ(read().of_group, UINT64_MAX);
-}
-
-TEST_F(AvailableMemoryTest, TheNodeTellsWhatItHasLeft) {
   write("proc/meminfo", "MemTotal:  9000 kB\nMemAvailable:     5000 kB\nBuffers: 1 kB\n");
   EXPECT_EQ(read().of_node, 5000U * 1024);
 }
@@ -224,10 +221,8 @@ TEST(CopyRoom, RanksOfAHostShareItsMemory) {
   EXPECT_EQ(why_copies_do_not_fit(one), "");
   const std::vector<CopyDemand> both{demand("a", 60 * kMega, 100 * kMega), demand("a", 60 * kMega, 110 * kMega)};
   EXPECT_THAT(why_copies_do_not_fit(both), HasSubstr(std::to_string(120 * kMega) + " bytes on a"));
-}
-
-TEST(CopyRoom, APartStaysFree) {
-  EXPECT_NE(why_copies_do_not_fit(std::vector{demand("a", 100 * kMega, 100 * kMega)}), "");
+  EXPECT_NE(why_copies_do_not_fit(std::vector{demand("a", 100 * kMega, 100 * kMega)}), "") << "a part stays free";
+  EXPECT_EQ(why_copies_do_not_fit(std::vector{demand("a", 0, 0)}), "") << "who has its memory already needs none";
 }
 
 TEST(CopyRoom, RanksOfAControlGroupShareItsLimit) {
@@ -236,10 +231,6 @@ TEST(CopyRoom, RanksOfAControlGroupShareItsLimit) {
   };
   EXPECT_EQ(why_copies_do_not_fit(std::vector{in_group("/1"), in_group("/2")}), "");
   EXPECT_THAT(why_copies_do_not_fit(std::vector{in_group("/1"), in_group("/1")}), HasSubstr("control group /1"));
-}
-
-TEST(CopyRoom, WhoHasItsMemoryAlreadyNeedsNone) {
-  EXPECT_EQ(why_copies_do_not_fit(std::vector{demand("a", 0, 0)}), "");
 }
 
 }  // namespace

@@ -36,9 +36,13 @@ class SavePolicyTest : public testing::Test {
   SavePolicy policy_{{.every_steps = 10, .grace_margin = 1000ms}};
 };
 
-TEST_F(SavePolicyTest, NothingIsDecidedWithoutAReason) {
+TEST_F(SavePolicyTest, NothingIsDecidedWithoutANewReason) {
   policy_.decide({.act_at = 5}, {});
   EXPECT_FALSE(policy_.decision().has_value());
+  policy_.decide(notice_at(7), {.notice_is_agreed = true});
+  EXPECT_FALSE(policy_.decision().has_value()) << "all ranks know of the notice";
+  policy_.decide(request_at(5, RequestedSave::user), {.notice_is_agreed = true});
+  EXPECT_FALSE(policy_.decision().has_value()) << "no request is heeded within a grace period";
   EXPECT_FALSE(policy_.commit_is_planned());
 }
 
@@ -49,11 +53,6 @@ TEST_F(SavePolicyTest, ANoticeIsActedOnWhereAllRanksAre) {
   EXPECT_FALSE(policy_.decision_is_due(6));
   EXPECT_TRUE(policy_.decision_is_due(7));
   EXPECT_TRUE(policy_.preemption_is_decided());
-}
-
-TEST_F(SavePolicyTest, ANoticeThatAllRanksKnowIsNotDecidedTwice) {
-  policy_.decide(notice_at(7), {.notice_is_agreed = true});
-  EXPECT_FALSE(policy_.decision().has_value());
 }
 
 TEST_F(SavePolicyTest, ANoticeGoesBeforeARequestButNotTheOtherWay) {
@@ -75,13 +74,10 @@ TEST_F(SavePolicyTest, ARequestIsDecidedOnceAndNamesItsReason) {
   EXPECT_EQ(policy_.take_decision().reason, SaveReason::Kind::user);
 }
 
-TEST_F(SavePolicyTest, NoRequestIsHeededWithinAGracePeriod) {
-  policy_.decide(request_at(5, RequestedSave::user), {.notice_is_agreed = true});
-  EXPECT_FALSE(policy_.decision().has_value());
-}
-
 TEST_F(SavePolicyTest, TheLastSaveIsDecidedWhenAnotherCheckWouldBeTooLate) {
   policy_.note_save(2s, 2s);
+  policy_.decide(notice_at(18, 10ms), {.notice_is_agreed = true});
+  EXPECT_FALSE(policy_.decision().has_value()) << "who does not train on needs no last save";
   policy_.train_on();
   // 1 s margin, 2 s for the save, 16 ms until the next check, two steps of 100 ms.
   policy_.decide(notice_at(20, 3217ms), {.notice_is_agreed = true});
@@ -90,25 +86,15 @@ TEST_F(SavePolicyTest, TheLastSaveIsDecidedWhenAnotherCheckWouldBeTooLate) {
   expect_decision(Kind::final_save, 22);
 }
 
-TEST(AutomaticInterval, FollowsFromTheCostOfASave) {
+TEST_F(SavePolicyTest, TheAutomaticIntervalFollowsFromTheCostOfASave) {
   const auto seconds = [](double cost) { return automatic_interval(std::chrono::duration<double>(cost)).count(); };
   EXPECT_DOUBLE_EQ(seconds(0), 600) << "it is not known yet";
   EXPECT_DOUBLE_EQ(seconds(2), 600);
   EXPECT_NEAR(seconds(10), 1314.5, 0.1) << "sqrt(2 * 10 s * 24 h)";
   EXPECT_DOUBLE_EQ(seconds(30), 3000) << "1 % of the time";
-}
-
-/// In the background a save stops the program for a part of its time.
-TEST_F(SavePolicyTest, TheIntervalFollowsFromTheTimeInWhichTheProgramStoodStill) {
   EXPECT_DOUBLE_EQ(policy_.automatic_interval().count(), 600);
-  policy_.note_save(60s, 30s);
+  policy_.note_save(60s, 30s);  // in the background a save stops the program for a part of its time
   EXPECT_DOUBLE_EQ(policy_.automatic_interval().count(), 3000);
-}
-
-TEST_F(SavePolicyTest, WhoDoesNotTrainOnNeedsNoLastSave) {
-  policy_.note_save(2s, 2s);
-  policy_.decide(notice_at(22, 10ms), {.notice_is_agreed = true});
-  EXPECT_FALSE(policy_.decision().has_value());
 }
 
 TEST_F(SavePolicyTest, BackgroundSaveIsCommittedWhenAllHaveWrittenIt) {
@@ -140,12 +126,9 @@ TEST_F(SavePolicyTest, PeriodicSavesAreAtMultiplesEvenIfStepsPassThem) {
   policy_.plan_periodic_save(13);
   EXPECT_FALSE(policy_.periodic_save_is_due(19));
   EXPECT_TRUE(policy_.periodic_save_is_due(20));
-}
-
-TEST(SavePolicy, WithoutPeriodicSavesNoneIsEverDue) {
-  SavePolicy policy{{}};
-  policy.plan_periodic_save(0);
-  EXPECT_FALSE(policy.periodic_save_is_due(1'000'000));
+  SavePolicy without_any{{}};
+  without_any.plan_periodic_save(0);
+  EXPECT_FALSE(without_any.periodic_save_is_due(1'000'000));
 }
 
 GraceInputs inputs(std::chrono::duration<double> time_left) {
@@ -164,9 +147,6 @@ TEST(GracePlanner, TrainingOnNeedsRoomForAStepAndASave) {
   EXPECT_TRUE(room_for_another_save(inputs(60s)));
   EXPECT_FALSE(room_for_another_save(inputs(4.4s)));
   EXPECT_FALSE(room_for_another_save(inputs(-1s)));
-}
-
-TEST(GracePlanner, WhereThereIsRoomTheLastSaveIsNotDueYet) {
   for (double left = 0; left < 10; left += 0.01) {
     const auto in = inputs(std::chrono::duration<double>(left));
     EXPECT_FALSE(room_for_another_save(in) && final_save_is_due(in)) << left;
@@ -179,13 +159,10 @@ TEST(GracePlanner, ASaveFitsIfTheMarginIsLeftOver) {
   EXPECT_FALSE(save_fits(10s, 9.1s, 1s));
 }
 
-TEST(DurationHistory, EmptyIsZero) {
-  EXPECT_TRUE(DurationHistory().empty());
-  EXPECT_EQ(DurationHistory().upper_estimate(), 0s);
-}
-
 TEST(DurationHistory, WithFewValuesTheLongestCounts) {
   DurationHistory history;
+  EXPECT_TRUE(history.empty());
+  EXPECT_EQ(history.upper_estimate(), 0s);
   for (const auto value : {1s, 7s, 3s}) {
     history.add(value);
   }

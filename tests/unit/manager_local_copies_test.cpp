@@ -55,6 +55,7 @@ std::vector<std::uint64_t> saves(const std::vector<ListedCopy>& copies) {
 
 TEST(LocalChoice, TheNewestComesFirstCompleteOrNot) {
   std::vector<FoundPart> parts = both_parts(copy_of(11));
+  parts.push_back(part(copy_of(11), 0, ""));
   parts.push_back(part(copy_of(13), 1));
   parts.push_back(part(copy_of(12), 1));
   parts.push_back(part(copy_of(12), 0, "b"));
@@ -64,6 +65,8 @@ TEST(LocalChoice, TheNewestComesFirstCompleteOrNot) {
   EXPECT_FALSE(wanted.at(0).is_complete());
   EXPECT_TRUE(wanted.at(1).is_complete()) << "on two hosts";
   EXPECT_TRUE(wanted.at(2).is_complete());
+  EXPECT_EQ(wanted.at(2).parts.at(0).size(), 2U) << "a part can lie at several places";
+  EXPECT_THAT(wanted_copies({}, kTarget), IsEmpty());
 }
 
 TEST(LocalChoice, WhatIsMissingIsNamed) {
@@ -74,13 +77,6 @@ TEST(LocalChoice, WhatIsMissingIsNamed) {
       wanted.at(0).incomplete_text(),
       "the node-local copy at step 11 of 20 ranks is not complete: parts of ranks 0, 1, 2, 4, 5, 6, 7, 8 and 11 others "
       "were not found here");
-}
-
-TEST(LocalChoice, APartCanLieAtSeveralPlaces) {
-  const auto wanted = wanted_copies({part(copy_of(11), 0), part(copy_of(11), 0, ""), part(copy_of(11), 1)}, kTarget);
-  ASSERT_EQ(wanted.size(), 1U);
-  EXPECT_EQ(wanted[0].parts.at(0).size(), 2U);
-  EXPECT_TRUE(wanted[0].is_complete());
 }
 
 template <class Change>
@@ -96,10 +92,10 @@ TEST(LocalChoice, WhatDoesNotFitIsNotWanted) {
   EXPECT_FALSE(is_wanted(kTarget, [](auto& copy) { copy.save.directory_id = "other"; })) << "another directory";
   EXPECT_FALSE(is_wanted(kTarget, [](auto& copy) { copy.directory_key = 8; })) << "a copy of the directory";
   EXPECT_FALSE(is_wanted(kTarget, [](auto& copy) { copy.prefix = "other"; }));
-  EXPECT_FALSE(is_wanted(kTarget, [](auto& copy) {
-    copy.save.save = 9;
-    copy.known_save = 9;
-  })) << "before the commit";
+  EXPECT_FALSE(is_wanted(kTarget, [](auto& copy) { copy.save.save = copy.known_save = 9; })) << "before the commit";
+  LocalTarget own = kTarget;
+  own.own_launch = "last";
+  EXPECT_FALSE(is_wanted(own, [](auto&) {})) << "a launch does not take its own";
 }
 
 TEST(LocalChoice, WhatWasFlushedBelongsToTheDirectoryThatHoldsIt) {
@@ -132,12 +128,6 @@ TEST(LocalChoice, ACopyOfTheLastLaunchGoesBeforeItsStartWhateverTheirNumbers) {
   std::vector<FoundPart> parts = both_parts(copy_of(50));
   std::ranges::move(both_parts(next), std::back_inserter(parts));
   EXPECT_THAT(saves(wanted_copies(parts, target)), ElementsAre(11, 50));
-}
-
-TEST(LocalChoice, ALaunchDoesNotTakeItsOwn) {
-  LocalTarget target = kTarget;
-  target.own_launch = "last";
-  EXPECT_FALSE(is_wanted(target, [](auto&) {}));
 }
 
 /// A save in the background is committed after a copy that is newer.
@@ -183,8 +173,6 @@ TEST(LocalChoice, PartsThatDifferInAnythingAreNeverMixed) {
   EXPECT_FALSE(mixed([](auto& copy) { copy.launch = "other"; }));
 }
 
-TEST(LocalChoice, NothingIsWantedWhereNothingIs) { EXPECT_THAT(wanted_copies({}, kTarget), IsEmpty()); }
-
 // Which rank keeps the part of which rank.
 
 using testing::Each;
@@ -200,23 +188,17 @@ TEST(LocalPartners, EachHostHasTheNextOne) {
   EXPECT_THAT(choose_partners({"a", "a", "a", "b"}, {}), ElementsAre(3, 3, 3, 0));
 }
 
-TEST(LocalPartners, LieInAnotherDomain) {
-  const FailureDomains racks{{"a", "left"}, {"b", "left"}, {"c", "right"}, {"d", "right"}};
-  EXPECT_THAT(choose_partners({"a", "b", "c", "d"}, racks), ElementsAre(2, 2, 0, 0));
-}
-
 TEST(LocalPartners, LieInAnotherDomainWhereThereIsOne) {
+  EXPECT_THAT(choose_partners({"a", "b", "c", "d"}, {{"a", "x"}, {"b", "x"}, {"c", "y"}, {"d", "y"}}),
+              ElementsAre(2, 2, 0, 0));
   EXPECT_THAT(choose_partners({"a", "b", "c"}, {{"a", "x"}, {"b", "x"}, {"c", "x"}}), ElementsAre(1, 2, 0));
   EXPECT_THAT(choose_partners({"a", "b", "c"}, {{"a", "x"}, {"b", "x"}}), ElementsAre(2, 2, 0));
 }
 
-TEST(LocalPartners, DomainsAreReadFromLines) {
+TEST(LocalPartners, DomainsAreReadFromLinesAndAWrongOneIsNamed) {
   EXPECT_THAT(parse_failure_domains("a left\n\n# the new ones\n  b\tright  # since May\n", "racks"),
               UnorderedElementsAre(Pair("a", "left"), Pair("b", "right")));
   EXPECT_THAT(parse_failure_domains("", "racks"), IsEmpty());
-}
-
-TEST(LocalPartners, AWrongLineIsNamed) {
   EXPECT_THAT([] { static_cast<void>(parse_failure_domains("a left\nb\n", "/etc/racks")); },
               ThrowsMessage<ConfigError>(HasSubstr("/etc/racks, line 2")));
   EXPECT_THAT([] { static_cast<void>(parse_failure_domains("a left wing\n", "racks")); },
@@ -405,13 +387,12 @@ TEST_F(FlushedPartsTest, OneThatIsWrittenAnewMeanwhileIsNotTaken) {
   for (const int at : {0, 1, 2, 3}) {
     storage::complete_part(part, kFlushedBytes, found.name, {{0}, {1}, std::nullopt});
     int asked = 0;
-    const bool was_flushed = flush([&] {
+    EXPECT_FALSE(flush([&] {
       if (asked++ == at) {
         storage::void_commit_record(part);
       }
       return true;
-    });
-    EXPECT_FALSE(was_flushed) << at;
+    })) << at;
     EXPECT_THAT(names(), IsEmpty()) << at;
   }
 }
@@ -419,11 +400,10 @@ TEST_F(FlushedPartsTest, OneThatIsWrittenAnewMeanwhileIsNotTaken) {
 TEST_F(FlushedPartsTest, AnotherCopyInItsPlaceIsNotTakenForIt) {
   storage::PartName newer = found.name;
   newer.copy.save.save += 1;
-  const bool was_flushed = flush([&] {
+  EXPECT_FALSE(flush([&] {
     storage::complete_part(part, kFlushedBytes, newer, {{0}, {1}, std::nullopt});
     return true;
-  });
-  EXPECT_FALSE(was_flushed);
+  }));
   EXPECT_THAT(names(), IsEmpty());
 }
 
@@ -542,18 +522,13 @@ TEST_P(PartFileTest, EveryFlippedBitOfCommitRecordHeadAndTablesIsFound) {
   EXPECT_EQ(Part(PosixFile::open_to_read(directory / "part")).name(), kName) << "as it was";
 }
 
-TEST_P(PartFileTest, ThatIsCutOffAnywhereIsFound) {
+TEST_P(PartFileTest, ThatIsCutOffAnywhereAndAnotherFileAreNoPart) {
   for (std::uint64_t size = make().size(); size-- > 0;) {
     std::filesystem::resize_file(directory / "part", size);
     ASSERT_THROW(Part{PosixFile::open_to_read(directory / "part")}, CorruptError) << size;
   }
-}
-
-TEST_P(PartFileTest, AnotherFileIsNoPart) {
   std::ofstream(directory / "text") << std::string(10'000, 'x');
   EXPECT_THROW(Part{PosixFile::open_to_read(directory / "text")}, CorruptError);
-  std::ofstream(directory / "empty").flush();
-  EXPECT_THROW(Part{PosixFile::open_to_read(directory / "empty")}, CorruptError);
 }
 
 /// Memory behind the end of a file is a SIGBUS for whoever touches it.

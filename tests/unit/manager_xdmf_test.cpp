@@ -56,6 +56,9 @@ TEST(Xdmf, ArraysWithFewerDimensionsLieInSpaceAsWell) {
   EXPECT_THAT(line, HasSubstr(R"(<Topology TopologyType="3DCoRectMesh" Dimensions="1 1 9"/>)"));
   EXPECT_THAT(line, HasSubstr(R"(Dimensions="3">1 1 0.5</DataItem>)"));
   EXPECT_THAT(line, HasSubstr(R"(Dimensions="1 1 9">a.h5:/state/l<)"));
+  const std::string other = xdmf_text({checkpoint("a.h5", 0, {{"v", kDouble, {2, 2}}})}, {.spacing = {0.5, 0.5, 0.5}});
+  EXPECT_THAT(other, HasSubstr(R"(Dimensions="3">1 1 1</DataItem>)")) << "spacing is for as many dimensions";
+  EXPECT_THAT(other, Not(HasSubstr("0.5")));
 }
 
 TEST(Xdmf, NamesTypesAsItsReadersDo) {
@@ -65,12 +68,6 @@ TEST(Xdmf, NamesTypesAsItsReadersDo) {
   EXPECT_THAT(text_of(element_type_of<std::uint64_t>()), HasSubstr(R"(NumberType="UInt" Precision="8")"));
   EXPECT_THAT(text_of(element_type_of<std::int8_t>()), HasSubstr(R"(NumberType="Char" Precision="1")"));
   EXPECT_THAT(text_of(element_type_of<std::uint8_t>()), HasSubstr(R"(NumberType="UChar" Precision="1")"));
-}
-
-TEST(Xdmf, OriginAndSpacingApplyToArraysWithAsManyDimensions) {
-  const std::string text = xdmf_text({checkpoint("a.h5", 0, {{"v", kDouble, {2, 2}}})}, {.spacing = {0.5, 0.5, 0.5}});
-  EXPECT_THAT(text, HasSubstr(R"(Dimensions="3">1 1 1</DataItem>)"));
-  EXPECT_THAT(text, Not(HasSubstr("0.5")));
 }
 
 std::size_t count_of(const std::string& text, const std::string& part) {

@@ -59,9 +59,7 @@ class Neighbour : public testing::Test {
   }
 
   void expect_untouched() const {
-    struct stat status = {};
-    ASSERT_EQ(::stat(thesis_.c_str(), &status), 0);
-    EXPECT_EQ(status.st_mode & 0777U, 0600U);
+    EXPECT_EQ(fs::status(thesis_).permissions(), kOwnFile);
     EXPECT_EQ(read_text(thesis_), "precious");
   }
 
@@ -73,6 +71,7 @@ class Neighbour : public testing::Test {
     ASSERT_EQ(::chmod(checkpoints_.c_str(), 0700), 0);
   }
 
+  static constexpr fs::perms kOwnFile = fs::perms::owner_read | fs::perms::owner_write;
   const test::TemporaryDirectory temporary_;
   const fs::path project_ = temporary_.path();
   const fs::path checkpoints_ = project_ / "checkpoints";
@@ -118,10 +117,9 @@ TEST_F(Neighbour, LinksInPlaceOfTheErrorReportOverwriteNothing) {
     handler::write_error_report(place, {.rank = 3, .host = "here", .run_calls = 7, .message = "why"});
   }));
   expect_untouched();
-  struct stat status = {};
-  ASSERT_EQ(::lstat((checkpoints_ / "error.json").c_str(), &status), 0);
-  EXPECT_TRUE(S_ISREG(status.st_mode));
-  EXPECT_EQ(status.st_mode & 0777U, 0600U) << "under umask 0";
+  const fs::file_status report = fs::symlink_status(checkpoints_ / "error.json");
+  EXPECT_TRUE(fs::is_regular_file(report));
+  EXPECT_EQ(report.permissions(), kOwnFile) << "under umask 0";
 }
 
 TEST_F(Neighbour, LinksAndFifosInPlaceOfTheLibrarysFilesAreRefusedOrReplaced) {
@@ -142,8 +140,8 @@ TEST_F(Neighbour, LinksAndFifosInPlaceOfTheLibrarysFilesAreRefusedOrReplaced) {
       EXPECT_THROW(manager::DirectoryLock(checkpoints_ / ".reprieve.lock", manager::LockHolder::self("here", 1), {}),
                    StorageError);
       manager::CheckpointDirectory directory(checkpoints_, "ckpt", true);
-      manager::write_directory_record(directory.place(), {"an id", 1, 0, {}, {}}, true);
-      EXPECT_EQ(manager::read_directory_record(directory.place()).value().id, "an id");
+      manager::write_directory_record(directory.opened(), {"an id", 1, 0, {}, {}}, true);
+      EXPECT_EQ(manager::read_directory_record(directory.opened()).value().id, "an id");
       directory.prepare_staging(1);
       EXPECT_FALSE(directory.take_recycled({1, 5}).has_value());
     }));
@@ -220,9 +218,7 @@ TEST_F(Neighbour, TheRecordOfARunIsItsUsersAlone) {
       static_cast<void>(run.make(1));
       EXPECT_TRUE(run.has_room());
       for (const fs::path& path : {made, made / "1"}) {
-        struct stat status = {};
-        ASSERT_EQ(::lstat(path.c_str(), &status), 0);
-        EXPECT_EQ(status.st_mode & 0777U, 0700U) << path;
+        EXPECT_EQ(fs::symlink_status(path).permissions(), fs::perms::owner_all) << path;
       }
     }
     EXPECT_FALSE(fs::exists(made));

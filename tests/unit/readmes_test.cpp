@@ -104,12 +104,12 @@ TEST(Readmes, NameFilesThatAreThere) {
         ++count;
       }
     }
-    const Words units = units_in(folder);
-    const Words below = fs::exists(folder / "fortran") ? units_in(folder / "fortran") : Words();
-    const Words beside = folder.filename() == "fortran" ? units_in(folder.parent_path()) : Words();
+    Words units = units_in(folder);
+    for (const fs::path& other : {folder / "fortran", readme_of(folder).parent_path()}) {
+      units.merge(fs::exists(other) ? units_in(other) : Words());
+    }
     for (const std::string& word : first_column(lines_of(readme_of(folder)), "file")) {
-      const std::string unit = unit_of(word);
-      EXPECT_TRUE(units.contains(unit) || below.contains(unit) || beside.contains(unit)) << folder << ": " << word;
+      EXPECT_TRUE(units.contains(unit_of(word))) << folder << ": " << word;
       ++count;
     }
   }

@@ -68,16 +68,13 @@ TEST(Containers, EveryKindComesBack) {
   expect_round_trip<std::vector<std::vector<bool>>>({{true, false}, {}});
 }
 
-TEST(Containers, NestAsDeepAsYouLike) {
+TEST(Containers, NestAsDeepAsYouLikeAndHoldTypesWithASerializerOfTheirOwn) {
   using Deep =
       std::map<std::string, std::vector<std::optional<std::tuple<std::array<std::complex<double>, 2>, Label>>>>;
   Deep deep;
   deep["a"] = {std::nullopt, std::tuple(std::array<std::complex<double>, 2>{1, 2}, Label{"three"})};
   deep["b"] = {};
   expect_round_trip(deep);
-}
-
-TEST(Containers, HoldTypesWithASerializerOfTheirOwn) {
   expect_round_trip<std::vector<Label>>({{"one"}, {"two"}});
   std::vector<std::mt19937> engines(3);
   engines[1].discard(17);

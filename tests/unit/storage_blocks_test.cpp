@@ -56,16 +56,12 @@ TEST(Boxes, AreShownAsRangesAndIntersect) {
 }
 
 TEST(BlockSplit, KeepsWhatFitsInOneBlock) {
-  const Box box{{5, 6}, {7, 8}};
-  const BlockSplit split(box, 8);
-  ASSERT_EQ(split.count(), 1U);
-  EXPECT_EQ(split.block(0), box);
-}
-
-TEST(BlockSplit, OfScalarsAndOfNothing) {
-  EXPECT_EQ(BlockSplit({{}, {}}, 8).count(), 1U);
-  EXPECT_EQ(BlockSplit({{}, {}}, 8).block(0), Box{});
-  EXPECT_EQ(BlockSplit({{0, 0}, {0, 5}}, 8).count(), 0U);
+  for (const Box& box : {Box{{5, 6}, {7, 8}}, Box{}}) {
+    const BlockSplit split(box, 8);
+    ASSERT_EQ(split.count(), 1U);
+    EXPECT_EQ(split.block(0), box);
+  }
+  EXPECT_EQ(BlockSplit({{0, 0}, {0, 5}}, 8).count(), 0U) << "nothing";
 }
 
 TEST(BlockSplit, CutsTheSlowestDimensionThatAllowsIt) {
@@ -77,12 +73,9 @@ TEST(BlockSplit, CutsTheSlowestDimensionThatAllowsIt) {
   ASSERT_EQ(parts.count(), 4U);
   EXPECT_EQ(parts.block(1), (Box{{10, 64}, {1, 36}}));
   EXPECT_EQ(parts.block(2), (Box{{11, 0}, {1, 64}}));
-}
-
-TEST(BlockSplit, TakesSingleElementsThatAreLargerThanABlock) {
-  const BlockSplit split({{0}, {3}}, 100, 64);
-  ASSERT_EQ(split.count(), 3U);
-  EXPECT_EQ(split.block(2), (Box{{2}, {1}}));
+  const BlockSplit elements({{0}, {3}}, 100, 64);  // not even one element
+  ASSERT_EQ(elements.count(), 3U);
+  EXPECT_EQ(elements.block(2), (Box{{2}, {1}}));
 }
 
 TEST(Boxes, TheirBlocksAndTheirRunsHaveEveryElementOnceInCOrder) {
@@ -112,19 +105,16 @@ TEST(Boxes, TheirBlocksAndTheirRunsHaveEveryElementOnceInCOrder) {
 }
 
 TEST(Runs, AreAsLongAsTheArrayAllows) {
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
-  const auto collect = [&](std::uint64_t first, std::uint64_t count) { runs.emplace_back(first, count); };
-  for_each_run({{2, 0}, {3, 10}}, {10, 10}, collect);
-  EXPECT_EQ(runs, (decltype(runs){{20, 30}}));
-  runs.clear();
-  for_each_run({{2, 4}, {2, 3}}, {10, 10}, collect);
-  EXPECT_EQ(runs, (decltype(runs){{24, 3}, {34, 3}}));
-  runs.clear();
-  for_each_run({{}, {}}, {}, collect);
-  EXPECT_EQ(runs, (decltype(runs){{0, 1}}));
-  runs.clear();
-  for_each_run({{0, 4}, {0, 3}}, {10, 10}, collect);
-  EXPECT_TRUE(runs.empty());
+  using Runs = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+  const auto runs_of = [](const Box& box, const Extents& shape) {
+    Runs runs;
+    for_each_run(box, shape, [&](std::uint64_t first, std::uint64_t count) { runs.emplace_back(first, count); });
+    return runs;
+  };
+  EXPECT_EQ(runs_of({{2, 0}, {3, 10}}, {10, 10}), (Runs{{20, 30}}));
+  EXPECT_EQ(runs_of({{2, 4}, {2, 3}}, {10, 10}), (Runs{{24, 3}, {34, 3}}));
+  EXPECT_EQ(runs_of({{}, {}}, {}), (Runs{{0, 1}}));
+  EXPECT_EQ(runs_of({{0, 4}, {0, 3}}, {10, 10}), Runs{});
 }
 
 /// Copies from ghosted, transposed and reversed memory to dense memory, and back.
@@ -194,9 +184,10 @@ std::vector<Box> grid(std::uint64_t n) {
   return boxes;
 }
 
-TEST(Overlaps, AChunkingHasNone) {
+TEST(Overlaps, AChunkingAndEmptyBoxesHaveNone) {
   EXPECT_TRUE(find_overlap({}).empty());
   EXPECT_TRUE(find_overlap(grid(40)).empty());
+  EXPECT_TRUE(find_overlap({{{0, 0}, {4, 4}}, {{1, 1}, {0, 2}}, {{2, 2}, {1, 0}}}).empty());
 }
 
 TEST(Overlaps, OneExtraElementIsFound) {
@@ -205,10 +196,6 @@ TEST(Overlaps, OneExtraElementIsFound) {
     boxes[wide].extent[1] += 1;
     EXPECT_EQ(find_overlap(boxes), (std::vector<std::size_t>{wide, wide + 1}));
   }
-}
-
-TEST(Overlaps, EmptyBoxesDoNotCount) {
-  EXPECT_TRUE(find_overlap({{{0, 0}, {4, 4}}, {{1, 1}, {0, 2}}, {{2, 2}, {1, 0}}}).empty());
 }
 
 TEST(Overlaps, AgreeWithPairwiseComparison) {
@@ -257,10 +244,7 @@ TEST(BoxSearches, FindWhatAComparisonWithEachBoxFinds) {
     met += expected.size();
   }
   EXPECT_GT(met, 100U);
-}
-
-TEST(BoxSearches, FindScalars) {
-  EXPECT_EQ(BoxSearch({Box{}}).intersecting(Box{}), (std::vector<std::size_t>{0}));
+  EXPECT_EQ(BoxSearch({Box{}}).intersecting(Box{}), (std::vector<std::size_t>{0})) << "scalars too";
   EXPECT_TRUE(BoxSearch({}).intersecting(Box{}).empty());
 }
 
@@ -276,14 +260,14 @@ TEST(ProverOf, EveryRankHasAShareOfSaversThatAreSideBySide) {
       std::map<int, std::set<std::uint64_t>> savers;
       for (std::uint64_t saver = 0; saver < static_cast<std::uint64_t>(saved_by); ++saver) {
         for (std::uint64_t block = 0; block < 200; ++block) {
-          savers[prover_of(variable, saver, block, saved_by, ranks)].insert(saver);
+          savers[verifier_of(variable, saver, block, saved_by, ranks)].insert(saver);
         }
       }
       ASSERT_EQ(savers.size(), static_cast<std::size_t>(ranks));
       EXPECT_EQ(savers.begin()->first, 0);
       EXPECT_EQ(savers.rbegin()->first, ranks - 1);
       for (const auto& [rank, of_rank] : savers) {
-        const auto [first, end] = savers_proven_by(rank, saved_by, ranks);
+        const auto [first, end] = savers_verified_by(rank, saved_by, ranks);
         EXPECT_EQ(of_rank.size(), end - first) << rank;
         EXPECT_EQ(*of_rank.begin(), first) << rank;
         EXPECT_EQ(*of_rank.rbegin(), end - 1) << rank;
@@ -296,15 +280,15 @@ TEST(ProverOf, OnAsManyRanksEachProvesItsOwn) {
   StoredVariable variable;
   variable.distribution = state::Distribution::per_rank;
   for (std::uint64_t rank = 0; rank < 5; ++rank) {
-    EXPECT_EQ(prover_of(variable, rank, 3, 5, 5), static_cast<int>(rank));
+    EXPECT_EQ(verifier_of(variable, rank, 3, 5, 5), static_cast<int>(rank));
   }
 }
 
 TEST(ProverOf, WhatTheChiefWroteForAllIsProvenInTurn) {
   const StoredVariable variable;  // replicated
-  EXPECT_EQ(prover_of(variable, 0, 0, 4, 3), 0);
-  EXPECT_EQ(prover_of(variable, 0, 1, 4, 3), 1);
-  EXPECT_EQ(prover_of(variable, 0, 5, 4, 3), 2);
+  EXPECT_EQ(verifier_of(variable, 0, 0, 4, 3), 0);
+  EXPECT_EQ(verifier_of(variable, 0, 1, 4, 3), 1);
+  EXPECT_EQ(verifier_of(variable, 0, 5, 4, 3), 2);
 }
 
 }  // namespace

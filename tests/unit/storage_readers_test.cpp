@@ -47,24 +47,24 @@ class ReadAhead : public ReadsTest {
   ReadAhead() : ReadsTest(kFileBytes) {}
 
   /// What reads from the disk does not depend on what was in the page cache before.
-  void drop_from_cache() const {
-    const PosixFile opened = PosixFile::open_to_read(path);
-    static_cast<void>(::posix_fadvise(opened.descriptor(), 0, 0, POSIX_FADV_DONTNEED));
-  }
+  void drop_from_cache() const { static_cast<void>(::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED)); }
 
   /// Reads pieces of so many bytes, one after the other, and compares.
-  void read_all_of(SequentialReader& reader, std::uint64_t begin, std::uint64_t end, std::uint64_t piece) const {
-    reader.expect(begin, end);
+  void read_all_of(SequentialReader& from, std::uint64_t begin, std::uint64_t end, std::uint64_t piece) const {
+    from.expect(begin, end);
     for (std::uint64_t offset = begin; offset < end; offset += piece) {
       const std::uint64_t size = std::min(piece, end - offset);
       const auto expected = std::span(content).subspan(offset, size);
       std::vector<std::byte> to(size);
       Xxh3Stream digest;
-      ASSERT_TRUE(reader.read(to, offset, &digest)) << offset;
+      ASSERT_TRUE(from.read(to, offset, &digest)) << offset;
       ASSERT_EQ(std::memcmp(to.data(), expected.data(), size), 0) << offset;
       ASSERT_EQ(digest.digest(), xxh3(expected)) << offset;
     }
   }
+
+  const PosixFile file = PosixFile::open_to_read(path);
+  SequentialReader reader{file};
 };
 
 TEST_F(ReadAhead, BringsAnyRangeInPiecesOfAnySizeColdAndWarm) {
@@ -74,10 +74,10 @@ TEST_F(ReadAhead, BringsAnyRangeInPiecesOfAnySizeColdAndWarm) {
         if (cold) {
           drop_from_cache();
         }
-        const PosixFile file = PosixFile::open_to_read(path);
-        SequentialReader reader(file);
-        read_all_of(reader, begin, kFileBytes, piece);
-        read_all_of(reader, begin / 2, begin / 2 + 5'000'000, piece);  // back again
+        const PosixFile opened = PosixFile::open_to_read(path);
+        SequentialReader of_its_own(opened);
+        read_all_of(of_its_own, begin, kFileBytes, piece);
+        read_all_of(of_its_own, begin / 2, begin / 2 + 5'000'000, piece);  // back again
       }
     }
   }
@@ -85,8 +85,6 @@ TEST_F(ReadAhead, BringsAnyRangeInPiecesOfAnySizeColdAndWarm) {
 
 TEST_F(ReadAhead, JumpsForwardsAndBackBringTheRightBytes) {
   drop_from_cache();
-  const PosixFile file = PosixFile::open_to_read(path);
-  SequentialReader reader(file);
   std::mt19937_64 random(12);  // NOLINT: repeatable
   int works = 0;
   for (int i = 0; i < 200; ++i) {
@@ -106,8 +104,6 @@ TEST_F(ReadAhead, JumpsForwardsAndBackBringTheRightBytes) {
 
 TEST_F(ReadAhead, DigestsWithoutACopy) {
   drop_from_cache();
-  const PosixFile file = PosixFile::open_to_read(path);
-  SequentialReader reader(file);
   reader.expect(0, kFileBytes);
   Xxh3Stream digest;
   ASSERT_TRUE(reader.digest(0, 9'000'000, digest));
@@ -116,23 +112,17 @@ TEST_F(ReadAhead, DigestsWithoutACopy) {
 }
 
 TEST_F(ReadAhead, LeavesOutWhatIsNotAskedFor) {
-  const PosixFile file = PosixFile::open_to_read(path);
-  SequentialReader reader(file);
   reader.expect(0, kFileBytes);
   Xxh3Stream digest;
   ASSERT_TRUE(reader.digest(1'000, 10, digest));
   ASSERT_TRUE(reader.digest(12'600'000, 10'000, digest));  // windows between are not needed
-  EXPECT_EQ(digest.digest(), [&] {
-    Xxh3Stream expected;
-    expected.update(std::span(content).subspan(1'000, 10));
-    expected.update(std::span(content).subspan(12'600'000, 10'000));
-    return expected.digest();
-  }());
+  Xxh3Stream expected;
+  expected.update(std::span(content).subspan(1'000, 10));
+  expected.update(std::span(content).subspan(12'600'000, 10'000));
+  EXPECT_EQ(digest.digest(), expected.digest());
 }
 
 TEST_F(ReadAhead, WhatIsNotExpectedIsLeftToTheCaller) {
-  const PosixFile file = PosixFile::open_to_read(path);
-  SequentialReader reader(file);
   std::vector<std::byte> to(1000);
   EXPECT_FALSE(reader.read(to, 0, nullptr));
   reader.expect(5000, 9000);
@@ -143,8 +133,6 @@ TEST_F(ReadAhead, WhatIsNotExpectedIsLeftToTheCaller) {
 
 TEST_F(ReadAhead, AFileThatEndsTooEarlyIsLeftToTheCaller) {
   PosixFile::open_to_write(path).set_size(10'000'001);
-  const PosixFile file = PosixFile::open_to_read(path);
-  SequentialReader reader(file);
   reader.expect(0, kFileBytes);
   std::vector<std::byte> to(10'000'001);
   EXPECT_TRUE(reader.read(to, 0, nullptr));
@@ -154,14 +142,14 @@ TEST_F(ReadAhead, AFileThatEndsTooEarlyIsLeftToTheCaller) {
 }
 
 TEST_F(ReadAhead, AFailingReadIsLeftToTheCaller) {
-  const PosixFile file(path, core::Descriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC)));  // it can not be read
-  SequentialReader reader(file);
+  const PosixFile unreadable(path, core::Descriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC)));
+  SequentialReader failing(unreadable);
   drop_from_cache();
-  reader.expect(0, kFileBytes);
+  failing.expect(0, kFileBytes);
   std::vector<std::byte> to(1000);
   // It can be opened for direct reads all the same where the file system has these; where not, nothing is read.
-  if (reader.read(to, 0, nullptr)) {
-    EXPECT_TRUE(file.opened_again(O_DIRECT).is_open());
+  if (failing.read(to, 0, nullptr)) {
+    EXPECT_TRUE(unreadable.opened_again(O_DIRECT).is_open());
     EXPECT_TRUE(std::ranges::equal(to, std::span(content).first(1000)));
   }
 }
@@ -184,7 +172,7 @@ class SmallReads : public ReadsTest {
   SmallReads() : ReadsTest(3'000'001) {}
 
   /// What is given must be right; whether something is given is returned.
-  bool is_given(WindowReader& reader, std::uint64_t offset, std::size_t size) const {
+  bool is_given(std::uint64_t offset, std::size_t size) {
     const auto bytes = reader.at(offset, size);
     if (!bytes.empty()) {
       EXPECT_EQ(bytes.size(), size);
@@ -192,37 +180,34 @@ class SmallReads : public ReadsTest {
     }
     return !bytes.empty();
   }
+
+  const PosixFile file = PosixFile::open_to_read(path);
+  WindowReader reader{file};
 };
 
 TEST_F(SmallReads, ComeFromAWindowFromTheSecondOn) {
-  const PosixFile file = PosixFile::open_to_read(path);
-  WindowReader reader(file);
-  EXPECT_FALSE(is_given(reader, 100, 64));
+  EXPECT_FALSE(is_given(100, 64));
   for (std::uint64_t offset = 164; offset + 64 < content.size(); offset += 200) {
-    EXPECT_TRUE(is_given(reader, offset, 64)) << offset;
+    EXPECT_TRUE(is_given(offset, 64)) << offset;
   }
 }
 
 TEST_F(SmallReads, OfDifferentSizesContinueUpToTheEndOfTheFile) {
-  const PosixFile file = PosixFile::open_to_read(path);
-  WindowReader reader(file);
   std::uint64_t offset = 0;
   for (std::size_t size = 1; offset + size <= content.size(); offset += size, size = size * 5 % 65'521 + 1) {
-    EXPECT_EQ(is_given(reader, offset, size), offset > 0) << offset;
+    EXPECT_EQ(is_given(offset, size), offset > 0) << offset;
   }
-  EXPECT_TRUE(is_given(reader, content.size() - 1, 1));
-  EXPECT_FALSE(is_given(reader, content.size() - 1, 2)) << "it would end behind the file";
-  EXPECT_FALSE(is_given(reader, content.size() + 5, 1));
+  EXPECT_TRUE(is_given(content.size() - 1, 1));
+  EXPECT_FALSE(is_given(content.size() - 1, 2)) << "it would end behind the file";
+  EXPECT_FALSE(is_given(content.size() + 5, 1));
 }
 
 TEST_F(SmallReads, ThatDoNotContinueAreLeftToTheCaller) {
-  const PosixFile file = PosixFile::open_to_read(path);
-  WindowReader reader(file);
-  EXPECT_FALSE(is_given(reader, 1'000'000, 10));
-  EXPECT_FALSE(is_given(reader, 2'000'000, 10)) << "far ahead";
-  EXPECT_FALSE(is_given(reader, 500'000, 10)) << "back";
-  EXPECT_FALSE(is_given(reader, 500'010, WindowReader::kMostBytes + 1)) << "large";
-  EXPECT_FALSE(is_given(reader, 500'010, 0));
+  EXPECT_FALSE(is_given(1'000'000, 10));
+  EXPECT_FALSE(is_given(2'000'000, 10)) << "far ahead";
+  EXPECT_FALSE(is_given(500'000, 10)) << "back";
+  EXPECT_FALSE(is_given(500'010, WindowReader::kMostBytes + 1)) << "large";
+  EXPECT_FALSE(is_given(500'010, 0));
 }
 
 TEST(DensePosition, IsThatOfBoxesInOnePiece) {
@@ -254,13 +239,14 @@ TEST_F(DigestedReads, BringWhatIsInTheFileAndItsChecksum) {
   const PosixFile file = PosixFile::open_to_read(path);
   for (const std::uint64_t offset : {0U, 1U, 4096U, 123'457U}) {
     std::vector<std::byte> read(kLarge);
+    const auto expected = std::span(content).subspan(offset, kLarge);
     Xxh3Stream digest;
     file.read_and_digest(read, offset, &digest);
-    EXPECT_TRUE(std::equal(read.begin(), read.end(), content.begin() + static_cast<std::ptrdiff_t>(offset)));
+    EXPECT_TRUE(std::ranges::equal(read, expected));
     EXPECT_EQ(digest.digest(), xxh3(read));
     std::ranges::fill(read, std::byte{});
     file.read_and_digest(read, offset, nullptr);
-    EXPECT_TRUE(std::equal(read.begin(), read.end(), content.begin() + static_cast<std::ptrdiff_t>(offset)));
+    EXPECT_TRUE(std::ranges::equal(read, expected));
   }
 }
 
@@ -285,6 +271,11 @@ using testing::ThrowsMessage;
 class PosixFileTest : public testing::Test {
  protected:
   PosixFileTest() { std::ofstream(path).flush(); }
+
+  static auto throws_no_space(const testing::Matcher<const char*>& text) {
+    return testing::Throws<StorageError>(AllOf(testing::Property(&StorageError::code, ErrorCode::no_space),
+                                               testing::Property(&StorageError::what, text)));
+  }
 
   const test::TemporaryDirectory directory;
   const std::filesystem::path path = directory / "file";
@@ -324,14 +315,9 @@ TEST_F(PosixFileTest, AllocationSetsTheLengthAndKeepsTheContent) {
 TEST_F(PosixFileTest, AnAllocationThatDoesNotFitTellsTheNumbers) {
   constexpr std::size_t limit = 1 << 20;
   const test::SmallFiles full_disk(limit);
-  try {
-    PosixFile::open_to_write(path).allocate(limit + 1);
-    ADD_FAILURE() << "no error";
-  } catch (const StorageError& error) {
-    EXPECT_EQ(error.code(), ErrorCode::no_space);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr(path.string()), HasSubstr("1048577 bytes needed"),
-                                    HasSubstr("inodes available"), HasSubstr("File too large")));
-  }
+  EXPECT_THAT([&] { PosixFile::open_to_write(path).allocate(limit + 1); },
+              throws_no_space(AllOf(HasSubstr(path.string()), HasSubstr("1048577 bytes needed"),
+                                    HasSubstr("inodes available"), HasSubstr("File too large"))));
 }
 
 TEST_F(PosixFileTest, ErrorsCarryTheirCause) {
@@ -362,14 +348,8 @@ TEST_F(PosixFileTest, OnlyRegularFilesAreWritten) {
 }
 
 TEST_F(PosixFileTest, AFailedWriteNamesTheFile) {
-  const PosixFile file = PosixFile("/dev/full", core::Descriptor(::open("/dev/full", O_RDWR | O_CLOEXEC)));
-  try {
-    file.write_all(random_bytes(10), 0);
-    ADD_FAILURE() << "no error";
-  } catch (const StorageError& error) {
-    EXPECT_EQ(error.code(), ErrorCode::no_space);
-    EXPECT_THAT(error.what(), HasSubstr("/dev/full"));
-  }
+  const PosixFile file("/dev/full", core::Descriptor(::open("/dev/full", O_RDWR | O_CLOEXEC)));
+  EXPECT_THAT([&] { file.write_all(random_bytes(10), 0); }, throws_no_space(HasSubstr("/dev/full")));
 }
 
 TEST(WatchdogDeathTest, AbortsAndNamesTheStage) {

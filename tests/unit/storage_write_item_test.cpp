@@ -61,6 +61,8 @@ TEST_F(WrittenRangesTest, WhatIsNotKnownIsWritten) {
   EXPECT_TRUE(save(0).empty());
   EXPECT_TRUE(save(0).empty()) << "another new file";
   EXPECT_TRUE(save(99).empty()) << "a file of a save that this one knows nothing of";
+  EXPECT_EQ(save(1).size(), kManyRanges);
+  EXPECT_TRUE(save(1).empty()) << "that file has been written over";
 }
 
 TEST_F(WrittenRangesTest, WhatChangedIsWrittenAndNothingElse) {
@@ -75,12 +77,6 @@ TEST_F(WrittenRangesTest, WhatChangedIsWrittenAndNothingElse) {
   }
 }
 
-TEST_F(WrittenRangesTest, AFileIsKnownOnce) {
-  save(0);
-  EXPECT_EQ(save(1).size(), kManyRanges);
-  EXPECT_TRUE(save(1).empty()) << "that file has been written over";
-}
-
 TEST_F(WrittenRangesTest, EverySixteenthTimeAllIsWritten) {
   save(0);
   int full = 0;
@@ -92,19 +88,14 @@ TEST_F(WrittenRangesTest, EverySixteenthTimeAllIsWritten) {
   EXPECT_EQ(full, 2);
 }
 
-TEST_F(WrittenRangesTest, PartsOfARangeAreWritten) {
+TEST_F(WrittenRangesTest, PartsOfARangeAndBytesAtAnotherPlaceAreWritten) {
   save(0);
   const auto ranges = history.begin(saves, saves + 1, false);
   EXPECT_FALSE(ranges->holds(bytes_of(3).first(kRangeBytes - 1), 3 * kRangeBytes));
   EXPECT_FALSE(ranges->holds(bytes_of(3), 3 * kRangeBytes + 8)) << "of two ranges";
-  EXPECT_TRUE(ranges->holds(bytes_of(3), 3 * kRangeBytes));
-}
-
-TEST_F(WrittenRangesTest, BytesAtAnotherPlaceAreOthers) {
-  save(0);
-  const auto ranges = history.begin(saves, saves + 1, false);
   EXPECT_FALSE(ranges->holds(bytes_of(3), 4 * kRangeBytes));
   EXPECT_FALSE(ranges->holds(bytes_of(3), (kManyRanges + 4) * kRangeBytes)) << "nothing was written there";
+  EXPECT_TRUE(ranges->holds(bytes_of(3), 3 * kRangeBytes));
 }
 
 TEST_F(WrittenRangesTest, RangesInAnyOrderAreFound) {
@@ -239,16 +230,17 @@ std::vector<int> content(const WriteItem& item) {
 
 TEST(StateCopy, HoldsTheValuesOfTheMomentItWasTaken) {
   std::vector<int> small = numbers(3, 1);
-  std::vector<int> large = numbers(5000, 7);
+  std::vector<int> large = numbers(20'000, 7);
   std::vector<WriteItem> items{item_of(small), item_of(large), item_of(small)};
   StateCopy copy;
   copy.take(items);
   const std::vector<int> before = large;
   small.assign(3, 0);
-  large.assign(5000, 0);
+  large.assign(20'000, 0);
   EXPECT_EQ(content(items[0]), numbers(3, 1));
   EXPECT_EQ(content(items[1]), before);
   EXPECT_EQ(content(items[2]), numbers(3, 1));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(items[1].source.data) % 4096, 0U) << "large parts begin at a page";
 }
 
 TEST(StateCopy, LaysStridedMemorySideBySide) {
@@ -265,6 +257,8 @@ TEST(StateCopy, LaysStridedMemorySideBySide) {
 TEST(StateCopy, UsesItsMemoryAgain) {
   const std::vector<int> values = numbers(100'000, 0);
   StateCopy copy;
+  copy.take({});
+  EXPECT_EQ(copy.capacity(), 0U) << "nothing needs nothing";
   std::vector<WriteItem> first{item_of(values)};
   copy.take(first);
   const std::size_t capacity = copy.capacity();
@@ -274,26 +268,11 @@ TEST(StateCopy, UsesItsMemoryAgain) {
   EXPECT_EQ(first[0].source.data, second[0].source.data);
 }
 
-TEST(StateCopy, LargePartsBeginAtAPage) {
-  const std::vector<int> small = numbers(1, 0);
-  const std::vector<int> large = numbers(20'000, 0);
-  std::vector<WriteItem> items{item_of(small), item_of(large)};
-  StateCopy copy;
-  copy.take(items);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(items[1].source.data) % 4096, 0U);
-}
-
 TEST(StateCopy, ThrowsWhereThereIsNoMemoryAndChangesNothing) {
   WriteItem item{{0, {std::uint64_t{1} << 62}, 1}, {nullptr, whole({std::uint64_t{1} << 62}), {1}}};
   StateCopy copy;
   EXPECT_THROW(copy.take({&item, 1}), std::bad_alloc);
   EXPECT_EQ(item.source.data, nullptr);
-}
-
-TEST(StateCopy, NothingNeedsNothing) {
-  StateCopy copy;
-  copy.take({});
-  EXPECT_EQ(copy.capacity(), 0U);
 }
 
 // The rows of an item, in the order of the file.

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "advise.hpp"
@@ -22,14 +24,11 @@ constexpr double kHour = 3600;
 
 // The interval.
 
-TEST(CheckpointInterval, YoungAndDalyByHand) {
+TEST(CheckpointInterval, YoungAndDalyByHandAndAsPublished) {
   EXPECT_DOUBLE_EQ(handler::young_interval_s(2, 100), 20);
   EXPECT_DOUBLE_EQ(handler::young_interval_s(5 * kMinute, 24 * kHour), 120 * kMinute);
   // 20 (1 + 0.1 / 3 + 0.01 / 9) - 2
   EXPECT_NEAR(daly_interval_s(2, 100), 18.688889, 1e-6);
-}
-
-TEST(CheckpointInterval, DalyAsPublished) {
   // The captions of figures 3, 4 and 5 of Daly 2006: a save of 5 min, failures every 24 h, 6 h and 15 min.
   EXPECT_NEAR(daly_interval_s(5 * kMinute, 24 * kHour) / kMinute, 117, 0.5);
   EXPECT_NEAR(daly_interval_s(5 * kMinute, 6 * kHour) / kMinute, 57, 0.5);
@@ -121,9 +120,7 @@ TEST(RunHistory, RunThatEndedWithoutAWordIsAFailureOnceTheNextOneStarts) {
   auto events = work(1000, 0);
   EXPECT_EQ(read_history(events).failed, 0) << "it may still be working";
   // The next run, on another machine whose clock began again.
-  for (Json& event : work(5, 15)) {
-    events.push_back(event);
-  }
+  std::ranges::move(work(5, 15), std::back_inserter(events));
   events.push_back(at(30, "restore", {{"seconds", 0.5}}));
   const RunHistory history = read_history(events);
   EXPECT_EQ(history.runs, 2);
@@ -137,9 +134,7 @@ TEST(RunHistory, NoticeIsNoFailure) {
   auto events = work(1000, 0);
   events.push_back(at(1030, "agreement", {{"run_calls", 20}, {"seconds_from_notice", 0.7}}));
   events.push_back(at(1033, "exit", {{"run_calls", 20}, {"seconds_from_notice", 3.5}}));
-  for (Json& event : work(2000, 20)) {
-    events.push_back(event);
-  }
+  std::ranges::move(work(2000, 20), std::back_inserter(events));
   const RunHistory history = read_history(events);
   EXPECT_EQ(history.preempted, 1);
   EXPECT_EQ(history.failed, 0);
@@ -160,9 +155,7 @@ TEST(RunHistory, RunThatWentOnAfterItsExitFunctionIsJudgedByItsEnd) {
 
 TEST(RunHistory, StartThatNeverCameToAStepCountsForNothing) {
   std::vector<Json> events{at(10, "start"), at(11, "restore_failed")};
-  for (Json& event : work(1000, 0)) {
-    events.push_back(event);
-  }
+  std::ranges::move(work(1000, 0), std::back_inserter(events));
   const RunHistory history = read_history(events);
   EXPECT_EQ(history.runs, 1);
   EXPECT_EQ(history.failed, 0);

@@ -29,11 +29,8 @@ const std::vector<ProcessInfo> kSrun{
 
 TEST(NoticeWay, RankIsTheProgramNotItsWrapperOrHelper) {
   EXPECT_THAT(rank_processes(kMpirunInScript), ElementsAre(std::pair(0, 12), std::pair(1, 14)));
-}
-
-TEST(NoticeWay, RankWithoutMpiIsTheInnermostProcess) {
-  const std::vector<ProcessInfo> processes{{12, 11, "bash", 0, false}, {13, 12, "train", 0, false}};
-  EXPECT_THAT(rank_processes(processes), ElementsAre(std::pair(0, 13)));
+  EXPECT_THAT(rank_processes({{12, 11, "bash", 0, false}, {13, 12, "train", 0, false}}), ElementsAre(std::pair(0, 13)))
+      << "without MPI the innermost process";
 }
 
 TEST(NoticeWay, Command) {
@@ -61,13 +58,10 @@ TEST(NoticeWay, GraceTimeOfSlurmReachesTheTasksOfSrunAlone) {
   EXPECT_EQ(nobody.to, "");
 }
 
-TEST(NoticeWay, LauncherIsTheOutermost) {
+TEST(NoticeWay, LauncherIsTheOutermostAndOneRankIsTheLast) {
   EXPECT_THAT(plan_delivery(NoticeWay::launcher, SIGTERM, 10, kMpirunInScript).targets,
               ElementsAre(NoticeTarget{11, SIGTERM}));
   EXPECT_THAT(plan_delivery(NoticeWay::launcher, SIGTERM, 20, kSrun).targets, ElementsAre(NoticeTarget{20, SIGTERM}));
-}
-
-TEST(NoticeWay, OneRank) {
   EXPECT_THAT(plan_delivery(NoticeWay::rank, SIGTERM, 10, kMpirunInScript).targets,
               ElementsAre(NoticeTarget{14, SIGTERM}));
   EXPECT_EQ(plan_delivery(NoticeWay::rank, SIGTERM, 10, {}).to, "");
@@ -151,6 +145,7 @@ TEST(DrillJudgement, Survivor) {
   }
   EXPECT_EQ(findings.size(), 6U);
   EXPECT_EQ(verdict_of(findings), DrillVerdict::would_survive);
+  EXPECT_EQ(verdict_of({}), DrillVerdict::unknown) << "nothing found is no survival";
 }
 
 TEST(DrillJudgement, GraceCostsCountTheLongestStep) {
@@ -317,8 +312,6 @@ TEST(DrillJudgement, ADeathNeedsTwoRanks) {
   facts.death->rank = 1;
   EXPECT_EQ(judge_drill(facts).back().id, "job_ends_at_death");
 }
-
-TEST(DrillJudgement, NothingFoundIsNoSurvival) { EXPECT_EQ(verdict_of({}), DrillVerdict::unknown); }
 
 // The pure parts of a drill's replay: the command on another number of ranks, and what the two runs mean.
 

@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
@@ -102,10 +101,8 @@ TEST(NoticeTargets, WithoutALauncherTheChiefItself) {
   EXPECT_THAT(notice_targets(10, processes, kUsual, "here"), ElementsAre(NoticeTarget{30, SIGUSR1}));
   // A process of that number on this host is another one.
   EXPECT_THAT(notice_targets(10, processes, kUsual, "elsewhere"), ElementsAre(NoticeTarget{10, SIGUSR1}));
-}
-
-TEST(NoticeTargets, ProgramThatTellsNothing) {
-  EXPECT_THAT(notice_targets(10, {{10, 1, "bash"}}, {}, "here"), ElementsAre(NoticeTarget{10, SIGUSR1}));
+  EXPECT_THAT(notice_targets(10, {{10, 1, "bash"}}, {}, "here"), ElementsAre(NoticeTarget{10, SIGUSR1}))
+      << "the program tells nothing";
 }
 
 TEST(NoticeTargets, OnlySignalsThatTheRanksWatch) {
@@ -179,6 +176,9 @@ TEST(HostList, OfTheOptionHost) {
   EXPECT_EQ(parse_host_list("h0,h0,h1:3"), (Hosts{{"h0", 2}, {"h1", 3}})) << "a host named twice has two slots";
   EXPECT_EQ(parse_host_list("h0:*,,h1:auto"), (Hosts{{"h0", 0}, {"h1", 0}}));
   EXPECT_TRUE(parse_host_list("").empty());
+  const Hosts hosts{{"h0", 2}, {"h1", 0}};
+  EXPECT_EQ(to_text(hosts), "h0:2,h1:*");
+  EXPECT_EQ(parse_host_list(to_text(hosts)), hosts);
 }
 
 TEST(HostList, OfAFile) {
@@ -193,51 +193,32 @@ TEST(HostList, OfASlurmJob) {
   EXPECT_EQ(slurm_hosts("n1\nn2\n", ""), (Hosts{{"n1", 0}, {"n2", 0}}));
 }
 
-TEST(HostList, AsTextItIsReadAsTheSame) {
-  const Hosts hosts{{"h0", 2}, {"h1", 0}};
-  EXPECT_EQ(to_text(hosts), "h0:2,h1:*");
-  EXPECT_EQ(parse_host_list(to_text(hosts)), hosts);
-}
-
 const Hosts kThree{{"h0", 2}, {"h1", 2}, {"h2", 2}};
 
-TEST(ChooseHosts, AllWhereAllAnswer) {
-  const auto choice = choose_hosts({kThree, 0, 6, 6}, {});
+void expect_choice(const HostNeed& need, const std::set<std::string>& dead, const Hosts& hosts, int ranks) {
+  const auto choice = choose_hosts(need, dead);
   ASSERT_TRUE(choice);
-  EXPECT_EQ(choice->hosts, kThree);
-  EXPECT_EQ(choice->ranks, 6);
+  EXPECT_EQ(choice->hosts, hosts);
+  EXPECT_EQ(choice->ranks, ranks);
 }
 
-TEST(ChooseHosts, ASpareTakesThePlaceOfADeadHost) {
-  const auto usual = choose_hosts({kThree, 1, 4, 4}, {});
-  ASSERT_TRUE(usual);
-  EXPECT_EQ(usual->hosts, (Hosts{{"h0", 2}, {"h1", 2}}));
-  const auto choice = choose_hosts({kThree, 1, 4, 4}, {"h0"});
-  ASSERT_TRUE(choice);
-  EXPECT_EQ(choice->hosts, (Hosts{{"h1", 2}, {"h2", 2}}));
-  EXPECT_EQ(choice->ranks, 4);
+TEST(ChooseHosts, AllWhereAllAnswerElseASpareTakesThePlaceOfADeadHost) {
+  expect_choice({kThree, 0, 6, 6}, {}, kThree, 6);
+  expect_choice({kThree, 1, 4, 4}, {}, {{"h0", 2}, {"h1", 2}}, 4);
+  expect_choice({kThree, 1, 4, 4}, {"h0"}, {{"h1", 2}, {"h2", 2}}, 4);
   EXPECT_FALSE(choose_hosts({kThree, 1, 4, 4}, {"h0", "h2"})) << "there is room for two only";
-  EXPECT_EQ(choose_hosts({kThree, 1, 4, 2}, {"h0", "h2"})->ranks, 2);
-}
-
-TEST(ChooseHosts, SmallerSparesAreTakenTogether) {
-  const Hosts hosts{{"h0", 4}, {"h1", 2}, {"h2", 2}, {"h3", 2}};
-  const auto choice = choose_hosts({hosts, 3, 4, 4}, {"h0"});
-  ASSERT_TRUE(choice);
-  EXPECT_EQ(choice->hosts, (Hosts{{"h1", 2}, {"h2", 2}}));
-  EXPECT_EQ(choice->ranks, 4);
+  expect_choice({kThree, 1, 4, 2}, {"h0", "h2"}, {{"h1", 2}}, 2);
+  const Hosts with_smaller_spares{{"h0", 4}, {"h1", 2}, {"h2", 2}, {"h3", 2}};
+  expect_choice({with_smaller_spares, 3, 4, 4}, {"h0"}, {{"h1", 2}, {"h2", 2}}, 4);
 }
 
 TEST(ChooseHosts, FewerRanksWhereNoSpareIsLeft) {
   EXPECT_EQ(choose_hosts({kThree, 0, 6, 1}, {"h1"})->ranks, 4);
   EXPECT_EQ(choose_hosts({kThree, 0, 3, 1}, {"h1"})->ranks, 3) << "they have room on the others";
+  EXPECT_EQ(choose_hosts({kThree, 0, 12, 1}, {"h1"})->ranks, 8) << "two for each slot, as without dead hosts";
+  EXPECT_EQ(choose_hosts({{{"h0", 0}, {"h1", 2}, {"h2", 0}}, 0, 9, 1}, {"h1"})->ranks, 6) << "slots are unknown";
   EXPECT_FALSE(choose_hosts({kThree, 0, 6, 5}, {"h1"}));
   EXPECT_FALSE(choose_hosts({kThree, 0, 6, 0}, {"h0", "h1", "h2"}));
-}
-
-TEST(ChooseHosts, AsManyRanksForEachSlotAsWithoutDeadHosts) {
-  EXPECT_EQ(choose_hosts({kThree, 0, 12, 1}, {"h1"})->ranks, 8) << "two for each slot";
-  EXPECT_EQ(choose_hosts({{{"h0", 0}, {"h1", 2}, {"h2", 0}}, 0, 9, 1}, {"h1"})->ranks, 6) << "slots are unknown";
 }
 
 TEST(LauncherCommand, NamesHosts) {
@@ -335,6 +316,8 @@ TEST(SlurmJob, IsReadFromScontrol) {
   EXPECT_TRUE(job->requeue);
   EXPECT_FALSE(job->preempted);
   EXPECT_EQ(job->end, local_time(12, 0));
+  EXPECT_EQ(parse_slurm_job(""), std::nullopt);
+  EXPECT_EQ(parse_slurm_job("slurm_load_jobs error: Invalid job id specified\n"), std::nullopt);
 }
 
 TEST(SlurmJob, WithoutAnEndAndUnderPreemption) {
@@ -348,20 +331,12 @@ TEST(SlurmJob, WithoutAnEndAndUnderPreemption) {
   EXPECT_EQ(notice_time(*preempted, 60s), system_clock::time_point::min());
 }
 
-TEST(SlurmJob, IsNotReadFromAnythingElse) {
-  EXPECT_EQ(parse_slurm_job(""), std::nullopt);
-  EXPECT_EQ(parse_slurm_job("slurm_load_jobs error: Invalid job id specified\n"), std::nullopt);
-}
-
 TEST(SlurmJob, NoticeIsGivenTheLeadBeforeTheEndButNotInTheFirstHalf) {
   EXPECT_EQ(notice_time(*parse_slurm_job(kJob), 60s), local_time(11, 59));
   EXPECT_EQ(notice_time(*parse_slurm_job(kJob), std::nullopt), local_time(11, 58));
   EXPECT_EQ(notice_time(*parse_slurm_job(kJob), 1h), local_time(11, 55));
-}
-
-TEST(SlurmJob, ShortJobIsNotToldAtOnce) {
   EXPECT_EQ(default_lead(1h), 120s);
-  EXPECT_EQ(default_lead(2min), 30s);
+  EXPECT_EQ(default_lead(2min), 30s) << "a short job is not told at once";
   EXPECT_EQ(default_lead(0s), 0s);
 }
 
@@ -379,16 +354,14 @@ TEST(Requeue, SavedJobGoesBackWhileItRunsOrSlurmSignalsIt) {
 }
 
 TEST(Requeue, PreemptedJobGoesBackEvenIfNothingWasSaved) {
-  const auto preempted = [](auto& facts) {
-    facts.saved = false;
-    facts.job->preempted = true;
-  };
-  EXPECT_EQ(refusal_after(preempted), "");
-  EXPECT_NE(refusal_after([&](auto& facts) {
-              preempted(facts);
-              facts.hopeless = true;
-            }),
-            "");
+  for (const bool hopeless : {false, true}) {
+    const std::string refusal = refusal_after([&](auto& facts) {
+      facts.saved = false;
+      facts.job->preempted = true;
+      facts.hopeless = hopeless;
+    });
+    EXPECT_EQ(refusal.empty(), !hopeless) << refusal;
+  }
 }
 
 TEST(Requeue, EachReasonAgainstItIsEnough) {

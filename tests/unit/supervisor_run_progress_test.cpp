@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -27,10 +26,14 @@ const Json kExit{
     {"event", "exit"}, {"exit_code", 43}, {"checkpoint", "/data/c/ckpt-20.h5"}, {"seconds_from_notice", 0.5}};
 const Json kFinished{{"event", "finished"}, {"run_calls", 30}};
 const Json kError{{"event", "error"}, {"error", "cluster"}, {"message", "rank 1 failed"}};
+const Json kMismatch{{"event", "restore_failed"}, {"error", "mismatch"}, {"message", "another shape"}};
+const Json kCorrupt{{"event", "restore_failed"}, {"error", "corrupt"}, {"message", "checksum"}};
+const Json kFinishedBefore{{"event", "already_finished"}, {"run_calls", 100}};
+const Json kWentOn{{"event", "went_on"}};
 
 void take(RunProgress& progress, const char* record, const Json& event) { progress.take(record, test::logged(event)); }
 
-RunProgress progress_of(std::initializer_list<Json> events) {
+RunProgress progress_of(const std::vector<Json>& events) {
   RunProgress progress;
   for (const Json& event : events) {
     take(progress, "n1.7.jsonl", event);
@@ -42,6 +45,7 @@ TEST(RunProgress, ReadyOnlyWhenTheRanksWatchTheirSignals) {
   EXPECT_FALSE(progress_of({}).ready());
   EXPECT_FALSE(progress_of({kStartEvent}).ready());
   EXPECT_FALSE(progress_of({kStartEvent, kReading, kRestored}).ready());
+  EXPECT_FALSE(progress_of({kStartEvent, kReading, kRestored}).has_handler()) << "a manager alone is never ready";
   EXPECT_TRUE(progress_of({kStartEvent, kReading, kRestored, kReady}).ready());
 }
 
@@ -73,15 +77,9 @@ TEST(RunProgress, ManagersWithoutAHandlerAreNotWaitedFor) {
   EXPECT_EQ(judge(progress, 1).end, End::saved);
 }
 
-TEST(RunProgress, ManagersAloneAreNeverReady) {
-  EXPECT_FALSE(progress_of({kStartEvent, kReading, kRestored}).has_handler());
-  EXPECT_FALSE(progress_of({kStartEvent, kReading, kRestored}).ready());
-}
-
 /// A solver has diverged, for one.
 TEST(RunProgress, WhoGoesBackToACheckpointInItsWorkStaysReady) {
-  const Json failed{{"event", "restore_failed"}, {"error", "mismatch"}, {"message", "another shape"}};
-  for (const auto& more : std::vector<std::vector<Json>>{{kReading}, {kReading, kRestored}, {kReading, failed}}) {
+  for (const auto& more : std::vector<std::vector<Json>>{{kReading}, {kReading, kRestored}, {kReading, kMismatch}}) {
     RunProgress progress = progress_of({kStartEvent, kReady});
     for (const Json& event : more) {
       take(progress, "n1.7.jsonl", event);
@@ -94,12 +92,11 @@ TEST(RunProgress, WhoGoesBackToACheckpointInItsWorkStaysReady) {
 
 /// An optional directory, for one: the program has caught the error.
 TEST(RunProgress, WhatAnExtraManagerCouldNotDoCountsOnlyWhereNoHandlerCameToItsEnd) {
-  const Json failed{{"event", "restore_failed"}, {"error", "mismatch"}, {"message", "another shape"}};
   for (const bool preempted : {true, false}) {
     RunProgress progress = progress_of({kStartEvent, {{"event", "handler"}}, kReady});
     take(progress, "n1.7.1.jsonl", {{"event", "start"}, {"directory", "/data/part"}});
     take(progress, "n1.7.1.jsonl", kReading);
-    take(progress, "n1.7.1.jsonl", failed);
+    take(progress, "n1.7.1.jsonl", kMismatch);
     EXPECT_NE(progress.error(), nullptr);
     take(progress, "n1.7.jsonl", preempted ? kExit : kFinished);
     EXPECT_EQ(judge(progress, preempted ? 43 : 0).end, preempted ? End::saved : End::finished);
@@ -107,11 +104,10 @@ TEST(RunProgress, WhatAnExtraManagerCouldNotDoCountsOnlyWhereNoHandlerCameToItsE
 }
 
 TEST(RunProgress, ARestoreInTheMiddleOfTheWorkThatNobodyCatchesIsTheReason) {
-  const Json failed{{"event", "restore_failed"}, {"error", "mismatch"}, {"message", "another shape"}};
-  const Verdict uncaught = judge(progress_of({kStartEvent, kReady, kReading, failed}), 134);
+  const Verdict uncaught = judge(progress_of({kStartEvent, kReady, kReading, kMismatch}), 134);
   EXPECT_TRUE(uncaught.hopeless);
   EXPECT_EQ(uncaught.reason, "another shape");
-  EXPECT_FALSE(judge(progress_of({kStartEvent, kReady, kReading, failed, kSaved20}), 137).hopeless);
+  EXPECT_FALSE(judge(progress_of({kStartEvent, kReady, kReading, kMismatch, kSaved20}), 137).hopeless);
 }
 
 TEST(RunProgress, WhatAStartLeavesToDo) {
@@ -131,13 +127,16 @@ TEST(RunProgress, NoticeArrivedOrIsOfNoUse) {
   EXPECT_FALSE(progress_of({kStartEvent, kReady, kNotice, kFinished, kStartEvent, kReady}).notice_arrived());
 }
 
-TEST(RunProgress, ProgressIsACheckpointBeyondTheFirst) {
+TEST(RunProgress, ProgressIsACheckpointOfFurtherSteps) {
+  const auto saved = [](int number, int step) {
+    return Json{{"event", "save_finished"}, {"number", number}, {"run_calls", step}};
+  };
+  EXPECT_TRUE(progress_of({kStartEvent, kReady, kSaved20}).progressed());
   EXPECT_FALSE(progress_of({kStartEvent, kReading, kRestored, kReady}).progressed());
   EXPECT_TRUE(progress_of({kStartEvent, kReading, kRestored, kReady, kSaved20}).progressed());
-  EXPECT_TRUE(progress_of({kStartEvent, kReady, kSaved20}).progressed());
-  Json saved_again = kSaved20;
-  saved_again["number"] = saved_again["run_calls"] = 10;
-  EXPECT_FALSE(progress_of({kStartEvent, kReading, kRestored, kReady, saved_again}).progressed());
+  EXPECT_FALSE(progress_of({kStartEvent, kRestored, kReady, saved(10, 10)}).progressed()) << "the same step once more";
+  EXPECT_TRUE(progress_of({kStartEvent, kRestored, kReady, saved(10, 11)}).progressed());
+  EXPECT_TRUE(progress_of({kStartEvent, kRestored, kReady, saved(3, 11)}).progressed()) << "numbers need not grow";
 }
 
 TEST(RunProgress, ForeignEventsAndTypesDoNoHarm) {
@@ -149,8 +148,6 @@ TEST(RunProgress, ForeignEventsAndTypesDoNoHarm) {
   EXPECT_TRUE(progress.ready());
   EXPECT_TRUE(progress.directories().empty());
 }
-
-const Json kWentOn{{"event", "went_on"}};
 
 /// What a start told, how its command ended, and what that means.
 struct Judgement {
@@ -191,12 +188,14 @@ TEST(Verdict, FollowsFromTheRecordAndTheCode) {
       // Steps that are done are not the end of the program.
       {{kStartEvent, kReady, kSaved20, kFinished}, 7, End::failed, 7, "all steps are done"},
       {{kStartEvent, kReady, kSaved20, kFinished}, 42, End::failed, 42, "all steps are done"},
+      // The same holds for a run that was finished before.
+      {{kStartEvent, kReading, kRestored, kFinishedBefore, kReady, kFinished}, 0, End::finished, 0},
+      {{kStartEvent, kReading, kRestored, kFinishedBefore, kReady, kFinished}, 3, End::failed, 3, "all steps are done"},
+      // A corrupt checkpoint that was passed over is forgotten.
+      {{kStartEvent, kReading, kCorrupt, kReading, kRestored, kReady}, 139, End::failed, 139},
   };
   for (const Judgement& wanted : judgements) {
-    RunProgress progress;
-    for (const Json& event : wanted.events) {
-      take(progress, "n1.7.jsonl", event);
-    }
+    const RunProgress progress = progress_of(wanted.events);
     const Verdict verdict = judge(progress, wanted.code);
     const std::string what = Json(wanted.events).dump() + " and code " + std::to_string(wanted.code);
     EXPECT_EQ(verdict.end, wanted.end) << what;
@@ -244,22 +243,6 @@ TEST(Verdict, NotSavedWhenOneOfTwoChiefsDid) {
   EXPECT_EQ(judge(progress, 43).end, End::saved);
 }
 
-TEST(Verdict, ARunThatWasFinishedBeforeMustEndWithZeroToo) {
-  const Json finished_before{{"event", "already_finished"}, {"run_calls", 100}};
-  const auto progress = progress_of({kStartEvent, kReading, kRestored, finished_before, kReady, kFinished});
-  EXPECT_EQ(judge(progress, 0).end, End::finished);
-  EXPECT_THAT(judge(progress, 3).reason, HasSubstr("all steps are done"));
-}
-
-TEST(RunProgress, ProgressIsFurtherStepsOrAnotherNumber) {
-  const auto saved = [](int number, int step) {
-    return Json{{"event", "save_finished"}, {"number", number}, {"run_calls", step}};
-  };
-  EXPECT_FALSE(progress_of({kStartEvent, kRestored, kReady, saved(10, 10)}).progressed()) << "the same step once more";
-  EXPECT_TRUE(progress_of({kStartEvent, kRestored, kReady, saved(10, 11)}).progressed());
-  EXPECT_TRUE(progress_of({kStartEvent, kRestored, kReady, saved(3, 11)}).progressed()) << "numbers need not grow";
-}
-
 TEST(Verdict, WhoDiesReadingACheckpointNamesIt) {
   const Verdict died = judge(progress_of({kStartEvent, kReading}), 139);
   EXPECT_EQ(died.died_restoring, std::filesystem::path("/data/c/ckpt-10.h5"));
@@ -268,17 +251,10 @@ TEST(Verdict, WhoDiesReadingACheckpointNamesIt) {
 }
 
 TEST(Verdict, StateThatDoesNotFitIsHopelessAndNotTheCheckpointsFault) {
-  const Json mismatch{{"event", "restore_failed"}, {"error", "mismatch"}, {"message", "no variable x"}};
-  const Verdict verdict = judge(progress_of({kStartEvent, kReading, mismatch}), 1);
+  const Verdict verdict = judge(progress_of({kStartEvent, kReading, kMismatch}), 1);
   EXPECT_TRUE(verdict.hopeless);
   EXPECT_EQ(verdict.died_restoring, std::nullopt);
-  EXPECT_EQ(verdict.reason, "no variable x");
-}
-
-TEST(Verdict, CorruptCheckpointThatWasPassedOverIsForgotten) {
-  const Json corrupt{{"event", "restore_failed"}, {"error", "corrupt"}, {"message", "checksum"}};
-  const Verdict verdict = judge(progress_of({kStartEvent, kReading, corrupt, kReading, kRestored, kReady}), 139);
-  EXPECT_FALSE(verdict.hopeless);
+  EXPECT_EQ(verdict.reason, "another shape");
 }
 
 // When a notice is sent, and whether a run is started again.
@@ -295,12 +271,6 @@ class NoticePlanTest : public ::testing::Test {
   NoticePlan::Clock::time_point start_{1000s};
 };
 
-TEST_F(NoticePlanTest, NothingIsSentWithoutARequest) {
-  happen("start");
-  happen("ready");
-  EXPECT_FALSE(due(0ms));
-}
-
 TEST_F(NoticePlanTest, WaitsUntilTheRanksAreReady) {
   plan_.request(start_);
   EXPECT_FALSE(due(0ms));
@@ -311,9 +281,10 @@ TEST_F(NoticePlanTest, WaitsUntilTheRanksAreReady) {
   EXPECT_TRUE(due(24h));
 }
 
-TEST_F(NoticePlanTest, IsRepeatedEverMoreRarelyUntilItArrives) {
+TEST_F(NoticePlanTest, IsSentOnRequestAndEverMoreRarelyUntilItArrives) {
   happen("start");
   happen("ready");
+  EXPECT_FALSE(due(0s));
   plan_.request(start_);
   EXPECT_TRUE(due(0s));
   EXPECT_FALSE(due(900ms));
@@ -331,14 +302,6 @@ TEST_F(NoticePlanTest, ProgramThatTellsNothingIsWaitedForOnlySoLong) {
   EXPECT_TRUE(due(60s));
 }
 
-TEST_F(NoticePlanTest, NothingIsSentToAProgramThatIsDone) {
-  happen("start");
-  happen("ready");
-  happen("finished");
-  plan_.request(start_);
-  EXPECT_FALSE(due(1h));
-}
-
 Verdict ended(End end, bool progressed) {
   Verdict verdict;
   verdict.end = end;
@@ -352,27 +315,19 @@ Verdict died_reading(const char* file) {
   return verdict;
 }
 
-TEST(RestartPolicy, FinishedRunIsNotStartedAgain) {
-  const auto decision = RestartPolicy({.restarts = 5}).decide(ended(End::finished, true), false);
-  EXPECT_FALSE(decision.restart);
-  EXPECT_EQ(decision.reason, "");
+TEST(RestartPolicy, WhereNoRestartIsDueNothingIsSaid) {
+  for (const auto& decision : {RestartPolicy({.restarts = 5}).decide(ended(End::finished, true), false),
+                               RestartPolicy({}).decide(ended(End::failed, false), false)}) {
+    EXPECT_FALSE(decision.restart);
+    EXPECT_EQ(decision.reason, "");
+  }
 }
 
-TEST(RestartPolicy, WithoutRestartsNothingIsSaid) {
-  const auto decision = RestartPolicy({}).decide(ended(End::failed, false), false);
-  EXPECT_FALSE(decision.restart);
-  EXPECT_EQ(decision.reason, "");
-}
-
-TEST(RestartPolicy, SavedRunIsStartedAgainAtOnce) {
-  const auto decision = RestartPolicy({.restarts = 1}).decide(ended(End::saved, true), false);
-  EXPECT_TRUE(decision.restart);
-  EXPECT_EQ(decision.pause, 0ms);
-}
-
-TEST(RestartPolicy, BudgetEnds) {
+TEST(RestartPolicy, SavedRunIsStartedAgainAtOnceUntilTheBudgetEnds) {
   RestartPolicy policy({.restarts = 2});
-  EXPECT_TRUE(policy.decide(ended(End::saved, true), false).restart);
+  const auto first = policy.decide(ended(End::saved, true), false);
+  EXPECT_TRUE(first.restart);
+  EXPECT_EQ(first.pause, 0ms);
   EXPECT_TRUE(policy.decide(ended(End::failed, true), false).restart);
   const auto last = policy.decide(ended(End::saved, true), false);
   EXPECT_FALSE(last.restart);

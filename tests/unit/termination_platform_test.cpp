@@ -138,12 +138,9 @@ TEST_F(FoundPlatform, IsTheCloudThatAnswers) {
 
 TEST_F(FoundPlatform, IsOtherIfNothingAnswersLikeACloud) {
   server_.set_form(ServedReply::Form::garbage);
-  EXPECT_EQ(find("gce").platform, Platform::other);
-  EXPECT_EQ(find("aws").platform, Platform::other);
-  EXPECT_EQ(find("azure").platform, Platform::other);
-}
-
-TEST_F(FoundPlatform, IsOtherIfAPortalAnswers) {
+  for (const char* cloud : {"gce", "aws", "azure"}) {
+    EXPECT_EQ(find(cloud).platform, Platform::other) << cloud;
+  }
   test::HttpServer portal([](const auto&) { return ServedReply{200, "<html>Please log in</html>"}; });
   for (const char* variable :
        {"GCE_METADATA_IP", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "AZURE_METADATA_SERVICE_ENDPOINT"}) {
@@ -192,16 +189,12 @@ TEST(Preset, AwsAndAzure) {
   expect_preset(preset_of(Platform::azure), MetadataServer::azure, 0s, 42);
 }
 
-TEST(Preset, Slurm) {
-  EXPECT_THAT(*preset_of(Platform::slurm).signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGINT));
-  expect_preset(preset_of(Platform::slurm), MetadataServer::none, 0s, 42);
-}
-
 TEST(Preset, WarningsOfBatchSystems) {
+  EXPECT_THAT(*preset_of(Platform::slurm).signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGINT));
   EXPECT_THAT(*preset_of(Platform::pbs).signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU));
   EXPECT_THAT(*preset_of(Platform::lsf).signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGINT));
   EXPECT_THAT(*preset_of(Platform::flux).signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM));
-  for (const auto platform : {Platform::pbs, Platform::lsf, Platform::flux}) {
+  for (const auto platform : {Platform::slurm, Platform::pbs, Platform::lsf, Platform::flux}) {
     expect_preset(preset_of(platform), MetadataServer::none, 0s, 42);
   }
   expect_preset(preset_of(Platform::sge), MetadataServer::none, 0s, 99);

@@ -58,6 +58,12 @@ TEST(Advice, IntervalIsThatOfDaly) {
 TEST(Advice, MeasuredTimeBetweenFailures) {
   EXPECT_EQ(advise(history(), {}).interval->source, MtbfSource::measured);
   EXPECT_DOUBLE_EQ(advise(history(), {}).interval->mtbf_s, 3600);
+  RunHistory quiet = history();
+  quiet.failed = 0;
+  const Advice bound = advise(quiet, {});
+  EXPECT_EQ(bound.interval->source, MtbfSource::at_least);
+  EXPECT_NEAR(bound.interval->mtbf_s, 1200, 3);
+  EXPECT_THAT(bound.missing, Contains(HasSubstr("--mtbf")));
 }
 
 TEST(Advice, LocalCopiesHaveAnIntervalOfTheirOwn) {
@@ -79,15 +85,6 @@ TEST(Advice, WithoutALocalCopyOnRecordItAsksForOne) {
   const Advice advice = advise(history(), {.mtbf_s = 3600.0, .node_mtbf_s = 1e6, .grace_s = {}, .time_limit_s = {}});
   EXPECT_FALSE(advice.two_levels);
   EXPECT_THAT(advice.missing, Contains(HasSubstr("local_directory")));
-}
-
-TEST(Advice, NoFailureGivesABoundAndSaysSo) {
-  RunHistory quiet = history();
-  quiet.failed = 0;
-  const Advice advice = advise(quiet, {});
-  EXPECT_EQ(advice.interval->source, MtbfSource::at_least);
-  EXPECT_NEAR(advice.interval->mtbf_s, 1200, 3);
-  EXPECT_THAT(advice.missing, Contains(HasSubstr("--mtbf")));
 }
 
 TEST(Advice, PresentIntervalIsCompared) {
@@ -135,16 +132,12 @@ TEST(Advice, TwoSavesAreWhatTheHandlerHasRoomFor) {
   EXPECT_FALSE(room(two_saves - 0.001));
 }
 
-TEST(Advice, LongestWaitCounts) {
-  RunHistory waited = history();
-  waited.waits_s = {0.1, 7};
-  EXPECT_DOUBLE_EQ(advise(waited, {}).notice->costs.wait_s, 7);
-}
-
-TEST(Advice, SlowSavesCountForNotices) {
+TEST(Advice, TheLongestWaitAndTheSlowestSaveCountForNotices) {
   RunHistory uneven = history();
+  uneven.waits_s = {0.1, 7};
   uneven.saves_s = uneven.blocked_s = std::vector<double>{1, 1, 1, 9};
   const Advice advice = advise(uneven, {});
+  EXPECT_DOUBLE_EQ(advice.notice->costs.wait_s, 7);
   EXPECT_DOUBLE_EQ(advice.save_mean_s, 3);
   EXPECT_DOUBLE_EQ(advice.notice->costs.save_s, 9);
 }
@@ -178,10 +171,11 @@ TEST(Advice, TooLittleData) {
 }
 
 TEST(Advice, LeadOfAShortJob) {
-  EXPECT_THAT(text_of(advise(history(), {.mtbf_s = {}, .grace_s = {}, .time_limit_s = 300.0})),
-              HasSubstr("ask for longer jobs"));
-  EXPECT_THAT(text_of(advise(history(), {.mtbf_s = {}, .grace_s = {}, .time_limit_s = 7200.0})),
-              Not(HasSubstr("ask for longer jobs")));
+  const auto text_for = [](double limit_s) {
+    return text_of(advise(history(), {.mtbf_s = {}, .grace_s = {}, .time_limit_s = limit_s}));
+  };
+  EXPECT_THAT(text_for(300), HasSubstr("ask for longer jobs"));
+  EXPECT_THAT(text_for(7200), Not(HasSubstr("ask for longer jobs")));
 }
 
 // Event logs that real runs have left, and what `status`, `advise` and `report` say of them with --json.

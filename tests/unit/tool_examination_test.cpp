@@ -102,19 +102,16 @@ RequeueExit             = 42
 SlurmctldParameters     = enable_configless,preempt_send_user_signal
 )";
 
-TEST(SlurmConfig, IsRead) {
+TEST(SlurmConfig, IsReadAndWhatIsMissingIsNotSet) {
   const SlurmFacts facts = parse_slurm_config(kConfig);
   EXPECT_TRUE(facts.signals_before_preemption);
   EXPECT_EQ(facts.kill_wait_s, 30);
   EXPECT_EQ(facts.requeue_exit, "42");
   EXPECT_EQ(facts.preempt_mode, "REQUEUE");
-}
-
-TEST(SlurmConfig, WhatIsMissingIsNotSet) {
-  const SlurmFacts facts = parse_slurm_config("RequeueExit = (null)\nKillWait = soon\nrubbish\n=\n");
-  EXPECT_FALSE(facts.signals_before_preemption);
-  EXPECT_FALSE(facts.kill_wait_s.has_value());
-  EXPECT_EQ(facts.requeue_exit, "");
+  const SlurmFacts none = parse_slurm_config("RequeueExit = (null)\nKillWait = soon\nrubbish\n=\n");
+  EXPECT_FALSE(none.signals_before_preemption);
+  EXPECT_FALSE(none.kill_wait_s.has_value());
+  EXPECT_EQ(none.requeue_exit, "");
 }
 
 TEST(Examination, OfASiteThatTellsJobsTooLate) {

@@ -6,13 +6,13 @@
 #include <array>
 #include <atomic>
 #include <complex>
-#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
 #include "files.hpp"
 #include "reprieve/error.hpp"
+#include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 #include "text.hpp"
 #include "values.hpp"
@@ -46,6 +46,7 @@ class ToolFiles : public testing::Test {
 };
 
 TEST_F(ToolFiles, WhatIsRetiredBeforeItsTurnIsLeftOut) {
+  EXPECT_THAT(look([](std::uint64_t) {}), IsEmpty());
   put("ckpt-1.h5");
   put("ckpt-2.h5");
   EXPECT_THAT(look([](std::uint64_t) {}), ElementsAre(1, 2));
@@ -61,10 +62,6 @@ TEST_F(ToolFiles, WhereAllAreRetiredTheNextOnesAreLookedAt) {
     }
   };
   EXPECT_THAT(look(save_next), ElementsAre(3));
-}
-
-TEST_F(ToolFiles, AnEmptyDirectoryIsLookedAtOnce) {
-  EXPECT_THAT(look([](std::uint64_t) {}), IsEmpty());
 }
 
 TEST_F(ToolFiles, AnotherFileOfTheNameIsSeen) {
@@ -117,17 +114,14 @@ TEST_F(ToolFiles, ARunBelowSeveralOfTheDirectoriesIsFoundOnce) {
 
 using namespace std::chrono_literals;
 
-TEST(ToolText, Ages) {
+TEST(ToolText, TimesAndAges) {
+  EXPECT_EQ(utc_time(std::chrono::system_clock::time_point(1'000'000'000s)), "2001-09-09T01:46:40Z");
   // Half a second more, so that the time that passes here does not change the answer.
   const auto ago = [](auto duration) { return human_age(std::chrono::system_clock::now() - duration - 500ms); };
   EXPECT_EQ(ago(59min + 10s), "59 min");
   EXPECT_EQ(ago(2h + 5min), "2 h 5 min");
   EXPECT_EQ(ago(49h), "2 d 1 h");
   EXPECT_EQ(human_age(std::chrono::system_clock::now() + 1h), "in the future");
-}
-
-TEST(ToolText, Times) {
-  EXPECT_EQ(utc_time(std::chrono::system_clock::time_point(1'000'000'000s)), "2001-09-09T01:46:40Z");
 }
 
 TEST(ToolText, ShapesAndCounts) {
@@ -142,14 +136,10 @@ TEST(ToolText, Reasons) {
   EXPECT_EQ(reason_text(reason), "user");
   reason.message = "before the experiment";
   EXPECT_EQ(reason_text(reason), "user: before the experiment");
+  reason.message = "\x1b[2J gone\n";
+  EXPECT_EQ(reason_text(reason), "user: \\x1b[2J gone") << "files do not steer the terminal";
   reason = {SaveReason::Kind::preemption, 2, "node17", "signal SIGTERM", ""};
   EXPECT_EQ(reason_text(reason), "preemption: signal SIGTERM on rank 2 (node17)");
-}
-
-TEST(ToolText, TerminalIsNotSteeredByFiles) {
-  SaveReason reason;
-  reason.message = "\x1b[2J gone\n";
-  EXPECT_EQ(reason_text(reason), "user: \\x1b[2J gone");
 }
 
 TEST(ToolText, SeveralLinesBecomeOneOrTheFirst) {
@@ -189,8 +179,6 @@ TEST(ToolText, TableAlignsColumnsWithoutTrailingBlanks) {
 // Slices, and the values of elements as `show` and `export` print them.
 
 using testing::HasSubstr;
-using testing::ThrowsMessage;
-
 TEST(ToolSlices, AreThoseOfPython) {
   const Extents shape{100, 20};
   EXPECT_THAT(parse_slices("", shape), ElementsAre(Slice{0, 100, 1, false}, Slice{0, 20, 1, false}));
@@ -205,12 +193,7 @@ TEST(ToolSlices, AreThoseOfPython) {
 
 TEST(ToolSlices, WrongOnesSayWhatIsWrong) {
   const auto error_of = [](const char* text, const Extents& shape) {
-    try {
-      static_cast<void>(parse_slices(text, shape));
-    } catch (const UsageError& error) {
-      return std::string(error.what());
-    }
-    return std::string("none");
+    return test::error_text<UsageError>([&] { static_cast<void>(parse_slices(text, shape)); });
   };
   EXPECT_THAT(error_of("10", {10}), HasSubstr("the index \"10\" is not in dimension 0, which has the length 10"));
   EXPECT_THAT(error_of("-11", {10}), HasSubstr("is not in dimension 0"));
