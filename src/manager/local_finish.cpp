@@ -176,7 +176,7 @@ ChosenParts LocalFinisher::choose_from(const std::vector<core::Bytes>& lists) {
       core::log::warning("{}: the one at step {} is taken", wanted_.front().incomplete_text(), complete->copy.step());
     }
     std::ranges::transform(complete->parts, std::back_inserter(chosen),
-                           [&](const std::vector<FoundPart>& parts) { return best_of(parts); });
+                           [&](const std::vector<FoundPart>& of_rank) { return best_of(of_rank); });
   }
   return chosen;
 }
