@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -108,38 +110,31 @@ inline CLI::Validator not_negative() {
   return CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000'000'000'000'000}).description("");
 }
 
-/// Where the library makes checkpoints, as its pages show it, or where the user has gone to.
-inline std::filesystem::path default_directory() {
-  std::error_code ignored;
-  return std::filesystem::is_directory("checkpoints", ignored) ? "checkpoints" : ".";
-}
-
-/// The directory that a command looks at, or the directories, with the one that all commands take if there is none.
+/// The directory that a command looks at, or the directories. Where none is named, it is that in which the library
+/// makes checkpoints, as its pages show it, or where the user has gone to.
 template <class Directory>
 CLI::Option* add_directory(CLI::App& command, Directory& directory, const std::string& meaning,
                            const char* name = "DIR") {
-  directory = Directory{default_directory()};
+  std::error_code ignored;
+  directory = Directory{std::filesystem::is_directory("checkpoints", ignored) ? "checkpoints" : "."};
   return command.add_option(name, directory, meaning + "; default: checkpoints if it is here, else this directory");
 }
 
-/// An option whose value is one of the names in @p values. The error for a wrong name lists them.
-template <class Value>
-CLI::Option* add_choice(CLI::App& command, const char* name, Value& value, std::map<std::string, Value> values,
+/// An option whose value is one of the names of an enum, which stand in its order. The error for a wrong name lists
+/// them.
+template <class Enum>
+CLI::Option* add_choice(CLI::App& command, const char* name, Enum& value, const std::vector<std::string>& names,
                         const std::string& meaning) {
-  std::vector<std::string> names;
-  for (const auto& [each, unused] : values) {
-    names.push_back(each);
-  }
-  const auto read = [&value, values = std::move(values), names](const std::vector<std::string>& words) {
-    const auto found = values.find(words.front());
-    if (found == values.end()) {
-      throw CLI::ValidationError("found \"" + words.front() +
-                                 "\"; allowed: " + fmt::format("{}", fmt::join(names, ", ")));
+  const std::set<std::string> sorted(names.begin(), names.end());
+  const auto read = [&value, names, sorted](const std::vector<std::string>& words) {
+    const auto found = std::ranges::find(names, words.front());
+    if (found == names.end()) {
+      throw CLI::ValidationError(fmt::format("found \"{}\"; allowed: {}", words.front(), fmt::join(sorted, ", ")));
     }
-    value = found->second;
+    value = static_cast<Enum>(found - names.begin());
     return true;
   };
-  return command.add_option(name, read, meaning)->type_name(fmt::format("{}", fmt::join(names, "|")));
+  return command.add_option(name, read, meaning)->type_name(fmt::format("{}", fmt::join(sorted, "|")));
 }
 
 /// Whether words that matter are coloured on standard output.

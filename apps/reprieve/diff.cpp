@@ -14,6 +14,8 @@ namespace reprieve::tool {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 /// The widest number of each kind: holds every narrower one exactly.
 template <class T>
 auto widen(T value) {
@@ -100,41 +102,6 @@ bool with_number_type(ElementType type, Use&& use) {
   return false;
 }
 
-}  // namespace
-
-std::string element_text(ElementType type, Bytes element) {
-  std::string text;
-  with_number_type(type, [&]<class T>() {
-    T value{};
-    std::memcpy(&value, element.data(), sizeof(T));
-    if constexpr (std::is_arithmetic_v<T>) {
-      text = fmt::format("{}", +value);
-    } else {
-      text = fmt::format("{} + {} i", value.real(), value.imag());
-    }
-  });
-  return text;
-}
-
-void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first_index, Bytes a, Bytes b) {
-  // Nearly all of a state that is compared is equal.
-  if (std::ranges::equal(a, b)) {
-    return;
-  }
-  if (with_number_type(type, [&]<class T>() { compare_numbers<T>(comparison, first_index, a, b); })) {
-    return;
-  }
-  const std::size_t size = type.size_bytes;
-  for (std::size_t i = 0; i < a.size() / size; ++i) {
-    if (std::memcmp(a.data() + i * size, b.data() + i * size, size) != 0) {
-      count(comparison, first_index + i);
-    }
-  }
-}
-
-namespace {
-
-namespace fs = std::filesystem;
 using storage::VariableInfo;
 using storage::VariableReader;
 
@@ -471,6 +438,36 @@ StateDifference describe(const Difference& difference) {
 
 }  // namespace
 
+std::string element_text(ElementType type, Bytes element) {
+  std::string text;
+  with_number_type(type, [&]<class T>() {
+    T value{};
+    std::memcpy(&value, element.data(), sizeof(T));
+    if constexpr (std::is_arithmetic_v<T>) {
+      text = fmt::format("{}", +value);
+    } else {
+      text = fmt::format("{} + {} i", value.real(), value.imag());
+    }
+  });
+  return text;
+}
+
+void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first_index, Bytes a, Bytes b) {
+  // Nearly all of a state that is compared is equal.
+  if (std::ranges::equal(a, b)) {
+    return;
+  }
+  if (with_number_type(type, [&]<class T>() { compare_numbers<T>(comparison, first_index, a, b); })) {
+    return;
+  }
+  const std::size_t size = type.size_bytes;
+  for (std::size_t i = 0; i < a.size() / size; ++i) {
+    if (std::memcmp(a.data() + i * size, b.data() + i * size, size) != 0) {
+      count(comparison, first_index + i);
+    }
+  }
+}
+
 StateComparison compare_states(const fs::path& a, const fs::path& b, const std::vector<std::string>& ignore) {
   const auto unwatched = [](std::uint64_t, std::uint64_t) {};
   StateComparison comparison;
@@ -586,16 +583,11 @@ void print_text(const Options& options, const DifferenceReport& report) {
   }
   std::cout << fmt::format("different: {} of {}\n\n", report.differences.size(),
                            count_text(report.variables, "variable"));
-  Table table({{"VARIABLE"}, {"DIFFERENCE"}});
+  Table table = table_of({"VARIABLE", "DIFFERENCE"});
   for (const Difference& difference : report.differences) {
     table.add_row({printable(difference.variable), text_of(difference)});
   }
   table.print(std::cout);
-}
-
-/// A long double as JSON has it, or null.
-Json number_json(const std::optional<long double>& number) {
-  return number ? Json(static_cast<double>(*number)) : Json();
 }
 
 Json difference_json(const Difference& difference) {
@@ -606,10 +598,10 @@ Json difference_json(const Difference& difference) {
   } else if (difference.problem == Problem::values) {
     json["elements"] = difference.elements;
     json["different_elements"] = difference.comparison.different;
-    json["first_rank"] = difference.first_rank ? Json(*difference.first_rank) : Json();
+    json["first_rank"] = or_null(difference.first_rank);
     json["first_index"] = difference.first_index;
-    json["max_abs_difference"] = number_json(difference.comparison.max_absolute);
-    json["max_rel_difference"] = number_json(difference.comparison.max_relative);
+    json["max_abs_difference"] = or_null(difference.comparison.max_absolute);
+    json["max_rel_difference"] = or_null(difference.comparison.max_relative);
     json["not_finite"] = difference.comparison.not_finite;
     json["hint"] = difference.hint;
   }

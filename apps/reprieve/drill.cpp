@@ -5,10 +5,8 @@
 
 #include <array>
 #include <csignal>
-#include <fstream>
 #include <iostream>
 #include <ostream>
-#include <thread>
 
 #include "command.hpp"
 #include "core/log.hpp"
@@ -21,7 +19,6 @@ namespace {
 
 using supervisor::DrillFacts;
 using supervisor::DrillVerdict;
-using supervisor::NoticeWay;
 using supervisor::ObservedNotice;
 using supervisor::ObservedStart;
 using supervisor::StateDifference;
@@ -172,86 +169,11 @@ void print_text(std::ostream& out, const DrillReport& report) {
   for (const auto& directory : facts.kept) {
     out << fmt::format("\nkept: {}\n", core::escaped(directory.string()));
   }
-  const bool promises_no_output = report.verdict == DrillVerdict::would_survive && !facts.asked.compare_outputs;
+  const bool promises_no_output = report.verdict == DrillVerdict::would_survive && !facts.asked.to_end;
   out << fmt::format("\n{}{}\n", toned(words_of(report.verdict).tone, words_of(report.verdict).text),
                      promises_no_output ? ", as far as its registered variables say; --to-end --compare FILE looks at "
                                           "its output, too"
                                         : "");
-}
-
-// The output files of the program.
-
-namespace fs = std::filesystem;
-
-fs::path aside(const fs::path& file) { return fs::path(file).concat(".resumed"); }
-
-/// Both runs make them: a program that appends would otherwise continue what is there.
-void check_outputs_are_new(const std::vector<std::string>& files) {
-  for (const std::string& file : files) {
-    for (const fs::path& taken : {fs::path(file), aside(file)}) {
-      if (fs::exists(fs::symlink_status(taken))) {
-        throw UsageError("--compare " + file + ": " + taken.string() +
-                         " is there already: move it away, since both runs of the drill make it");
-      }
-    }
-  }
-}
-
-void put_aside(const std::vector<std::string>& files) {
-  for (const std::string& file : files) {
-    if (fs::exists(file)) {
-      fs::rename(file, aside(file));
-    }
-  }
-}
-
-/// Empty if two files are equal.
-std::string difference_of(const fs::path& undisturbed, const fs::path& resumed) {
-  std::ifstream a(undisturbed, std::ios::binary);
-  std::ifstream b(resumed, std::ios::binary);
-  if (!a || !b) {
-    return std::string("it cannot be read, or was not made, in the ") + (b ? "undisturbed" : "resumed") + " run";
-  }
-  std::uint64_t bytes = 0;
-  std::uint64_t line = 1;
-  for (int byte = a.get(); true; byte = a.get(), ++bytes) {
-    if (byte != b.get()) {
-      break;
-    }
-    if (byte == std::char_traits<char>::eof()) {
-      return "";
-    }
-    line += byte == '\n' ? 1 : 0;
-  }
-  return fmt::format(
-      "{} bytes in the undisturbed run, {} in the resumed one, first different at byte {} (line {}); the "
-      "latter is kept as {}",
-      fs::file_size(undisturbed), fs::file_size(resumed), bytes, line, resumed.string());
-}
-
-/// By a command of the user's, which gets both names and writes to standard error.
-std::string difference_by(const std::string& command, const fs::path& undisturbed, const fs::path& resumed) {
-  supervisor::Command compare({"sh", "-c", command + " \"$@\" >&2", "sh", undisturbed, resumed}, {});
-  while (!compare.code()) {
-    supervisor::reap();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return *compare.code() == 0 ? ""
-                              : fmt::format("`{} {} {}` ended with exit code {}", command, undisturbed.string(),
-                                            resumed.string(), *compare.code());
-}
-
-std::vector<supervisor::EndFacts::File> compare_outputs(const std::vector<std::string>& files,
-                                                        const std::string& command) {
-  std::vector<supervisor::EndFacts::File> compared;
-  for (const std::string& file : files) {
-    compared.push_back(
-        {file, command.empty() ? difference_of(file, aside(file)) : difference_by(command, file, aside(file))});
-    if (compared.back().difference.empty()) {
-      fs::remove(aside(file));
-    }
-  }
-  return compared;
 }
 
 constexpr const char* kFooter =
@@ -307,21 +229,13 @@ struct Options {
   std::vector<std::string> program;
   supervisor::DrillSettings settings;
   std::string signal;
-  bool to_end = false;
-  std::vector<std::string> outputs;
-  std::string compare_command;
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
   supervisor::DrillSettings& settings = options.settings;
-  add_choice<NoticeWay>(command, "--as", settings.way,
-                        {{"command", NoticeWay::command},
-                         {"time-limit", NoticeWay::time_limit},
-                         {"slurm-grace", NoticeWay::slurm_grace},
-                         {"term-to-launcher", NoticeWay::launcher},
-                         {"rank", NoticeWay::rank}},
-                        "How the platform gives notice, see below; default: command");
+  add_choice(command, "--as", settings.way, {"command", "time-limit", "slurm-grace", "term-to-launcher", "rank"},
+             "How the platform gives notice, see below; default: command");
   command.add_option("--signal", options.signal, "Another signal than that of the way: TERM, USR1, USR2, INT, HUP");
   add_duration(command, "--grace", settings.grace, "How long after the notice the platform kills what is left");
   add_duration(command, "--after", settings.after, "How long after the ranks are ready the notice is given");
@@ -343,15 +257,15 @@ void define(CLI::App& command, Options& options) {
       ->check(CLI::Range(1, 100'000'000).description(""))
       ->type_name("M")
       ->needs(replay);
-  CLI::Option* to_end = command.add_flag("--to-end", options.to_end,
+  CLI::Option* to_end = command.add_flag("--to-end", settings.to_end,
                                          "Run the program to its end, resumed and undisturbed, and compare its output");
   to_end->excludes(replay);
-  to_end->needs(command.add_option("--compare", options.outputs, "The files that --to-end compares")
+  to_end->needs(command.add_option("--compare", settings.outputs, "The files that --to-end compares")
                     ->delimiter(',')
                     ->type_name("FILE")
                     ->needs(to_end));
   command
-      .add_option("--compare-with", options.compare_command,
+      .add_option("--compare-with", settings.compare_command,
                   "Compare by this command, which gets both names: 0 means equal; without it, byte by byte")
       ->type_name("COMMAND")
       ->needs(to_end);
@@ -398,12 +312,6 @@ supervisor::DrillSettings settings_of(const Options& options) {
   if (settings.replay_ranks > 0) {
     settings.replay_command = command_on(settings.replay_ranks, options.program);
   }
-  if (options.to_end) {
-    check_outputs_are_new(options.outputs);
-    settings.put_outputs_aside = [&] { put_aside(options.outputs); };
-    settings.compare_outputs = [&] { return compare_outputs(options.outputs, options.compare_command); };
-  }
-  settings.say = [](const std::string& text) { std::cerr << "[drill] " << printable(text) << std::endl; };
   return settings;
 }
 

@@ -74,15 +74,8 @@ void print_text(const LocalListing& listing) {
     std::cout << "no node-local copies" << place << '\n';
     return;
   }
-  constexpr auto kRight = Table::Align::right;
   std::cout << "parts of node-local copies that this node reaches" << place << ":\n";
-  Table table({{"OF"},
-               {"STEP", kRight},
-               {"PARTS", kRight},
-               {"FOR PARTNERS", kRight},
-               {"SIZE", kRight},
-               {"AGE", kRight},
-               {"STATE"}});
+  Table table = table_of({"OF", ">STEP", ">PARTS", ">FOR PARTNERS", ">SIZE", ">AGE", "STATE"});
   for (const LocalListEntry& entry : listing.entries) {
     const std::string owner = entry.is_of_directory ? "this directory" : core::escaped(entry.folder.string());
     if (entry.copy) {
@@ -162,29 +155,25 @@ std::string copy_text(const RemoteCopy* copy) {
 }
 
 void print_entries(const std::vector<Entry>& entries, const std::optional<RunStatus>& status) {
-  constexpr auto kRight = Table::Align::right;
-  std::vector<Table::Column> columns{{"FILE"},        {"NUMBER", kRight}, {"STEP", kRight}, {"SIZE", kRight},
-                                     {"AGE", kRight}, {"REASON"},         {"STATE"}};
+  std::vector<std::string> titles{"FILE", ">NUMBER", ">STEP", ">SIZE", ">AGE", "REASON", "STATE"};
   const bool has_copies = status && !status->copies.empty();
   if (has_copies) {
-    columns.push_back({"COPY"});
+    titles.emplace_back("COPY");
   }
-  Table table(columns);
+  Table table = table_of(titles);
   for (const Entry& entry : entries) {
-    const std::string problem = entry.metadata ? "" : ": " + printable(entry.problem);
+    const auto& metadata = entry.metadata;
     std::vector<std::string> cells{core::escaped(entry.file.path.filename().string()),
                                    std::to_string(entry.file.number),
-                                   "?",
+                                   !metadata             ? "?"
+                                   : metadata->run_calls ? std::to_string(*metadata->run_calls)
+                                                         : "-",
                                    core::size_text(entry.size_bytes),
-                                   "?",
-                                   "?",
-                                   toned(entry.metadata ? Tone::good : Tone::bad, entry.state) + problem +
+                                   metadata ? human_age(time_of(*metadata)) : "?",
+                                   metadata ? reason_text(metadata->reason) : "?",
+                                   toned(metadata ? Tone::good : Tone::bad, entry.state) +
+                                       (metadata ? "" : ": " + printable(entry.problem)) +
                                        (is_pinned(entry.file.path) ? ", pinned" : "")};
-    if (entry.metadata) {
-      cells[2] = entry.metadata->run_calls ? std::to_string(*entry.metadata->run_calls) : "-";
-      cells[4] = human_age(time_of(*entry.metadata));
-      cells[5] = reason_text(entry.metadata->reason);
-    }
     if (has_copies) {
       cells.push_back(copy_text(copy_of(entry, status)));
     }

@@ -28,12 +28,9 @@ namespace reprieve::tool::run_command {
 namespace {
 
 /// Events that are shown even to those who want to see nothing.
-bool matters(const std::string& name) {
-  static const std::set<std::string> kNames{"warning",    "give_up",     "fallback",
-                                            "kill",       "quarantine",  "save_failed",
-                                            "no_requeue", "local_drain", "after_commit_failed"};
-  return kNames.contains(name);
-}
+const std::set<std::string> kThatMatter{"warning",    "give_up",     "fallback",
+                                        "kill",       "quarantine",  "save_failed",
+                                        "no_requeue", "local_drain", "after_commit_failed"};
 
 /// One write, so that the lines of the ranks do not get in between; none if it could block, since a stopped terminal or
 /// a reader that does not read must not keep the supervisor from its signals.
@@ -61,7 +58,7 @@ class RunOutput {
   RunOutput& operator=(const RunOutput&) = delete;
 
   void event(const supervisor::SupervisorEvent& event) {
-    if (form_ == Form::quiet && !matters(event.name)) {
+    if (form_ == Form::quiet && !kThatMatter.contains(event.name)) {
       return;
     }
     wipe();
@@ -397,12 +394,9 @@ struct Options {
 };
 
 void define(CLI::App& command, Options& options) {
-  add_choice<Launcher>(command, "--launcher", options.launcher,
-                       {{"srun", Launcher::srun}, {"mpirun", Launcher::mpirun}}, "srun (default) or mpirun");
-  add_choice<Requeue>(
-      command, "--requeue", options.requeue,
-      {{"scontrol", Requeue::scontrol}, {"requeue-exit", Requeue::requeue_exit}, {"none", Requeue::none}},
-      "scontrol (default), requeue-exit (the site has RequeueExit), or none");
+  add_choice(command, "--launcher", options.launcher, {"srun", "mpirun"}, "srun (default) or mpirun");
+  add_choice(command, "--requeue", options.requeue, {"scontrol", "requeue-exit", "none"},
+             "scontrol (default), requeue-exit (the site has RequeueExit), or none");
   const auto add_number = [&](const char* name, int& number, int most, const char* meaning) {
     command.add_option(name, number, meaning)
         ->check(CLI::Range(1, most).description(""))

@@ -80,18 +80,12 @@ std::string shape_of(const storage::VariableInfo& variable) {
          compressed_text(variable);
 }
 
-std::string joined(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
-
 /// "struct{x, id}" if the members are known.
 std::string type_of(const storage::VariableInfo& variable) {
   if (variable.members.empty()) {
     return to_string(variable.type);
   }
-  std::vector<std::string> names;
-  for (const Member& member : variable.members) {
-    names.push_back(member.name);
-  }
-  return printable("struct{" + joined(names) + "}");
+  return printable("struct{" + joined(variable.members, &Member::name) + "}");
 }
 
 Json members_json(const Members& members) {
@@ -107,11 +101,12 @@ Json members_json(const Members& members) {
 
 /// What the program said of its variables, if it did.
 void print_annotations(const std::vector<storage::VariableInfo>& variables) {
-  Table table({{"VARIABLE"}, {"UNITS"}, {"DIMENSIONS"}, {"DESCRIPTION"}});
+  Table table = table_of({"VARIABLE", "UNITS", "DIMENSIONS", "DESCRIPTION"});
   bool is_empty = true;
   for (const auto& variable : variables) {
     if (const Annotation& annotation = variable.annotation; annotation != Annotation{}) {
-      table.add_row({printable(variable.name), printable(annotation.units), printable(joined(annotation.dims)),
+      table.add_row({printable(variable.name), printable(annotation.units),
+                     printable(fmt::format("{}", fmt::join(annotation.dims, ", "))),
                      printable(annotation.description)});
       is_empty = false;
     }
@@ -123,7 +118,7 @@ void print_annotations(const std::vector<storage::VariableInfo>& variables) {
 }
 
 void print_variables(const std::vector<storage::VariableInfo>& variables) {
-  Table table({{"VARIABLE"}, {"KIND"}, {"TYPE"}, {"SHAPE"}, {"SIZE", Table::Align::right}});
+  Table table = table_of({"VARIABLE", "KIND", "TYPE", "SHAPE", ">SIZE"});
   for (const auto& variable : variables) {
     table.add_row({printable(variable.name), state::to_string(variable.distribution), type_of(variable),
                    shape_of(variable), core::size_text(variable.bytes)});
@@ -264,7 +259,7 @@ int run(const Options& options) {
     return show(options, storage::Part(std::move(file)));
   }
   require_checkpoint(path);
-  return show(options, storage::read_index(std::move(file)));
+  return show(options, storage::read_index(file));
 }
 
 }  // namespace
@@ -388,22 +383,17 @@ std::string cell(const std::string& text) {
 
 /// "x,id": the columns of structs.
 std::string csv_header(const Members& members) {
-  std::vector<std::string> names;
-  for (const Member& member : members) {
-    names.push_back(cell(member.name));
-  }
-  return names.empty() ? "" : fmt::format("{}\n", fmt::join(names, ","));
+  const auto name = [](const Member& member) { return cell(member.name); };
+  return members.empty() ? "" : joined(members, name, ",") + '\n';
 }
 
 std::string csv_row(const Members& members, Element element) {
-  std::vector<std::string> cells;
-  for (const Member& member : members) {
-    const std::size_t size = storage::volume(member.shape) * member.type.size_bytes;
-    const Json value = value_json(member.type, member.members, element.subspan(member.offset, size));
+  const auto value_of = [&](const Member& member) {
+    const Element value = element.subspan(member.offset, storage::volume(member.shape) * member.type.size_bytes);
     const bool is_whole = member.shape.empty() && member.members.empty();
-    cells.push_back(cell(is_whole ? value_text(member.type, {}, element.subspan(member.offset, size)) : value.dump()));
-  }
-  return fmt::format("{}", fmt::join(cells, ","));
+    return cell(is_whole ? value_text(member.type, {}, value) : value_json(member.type, member.members, value).dump());
+  };
+  return joined(members, value_of, ",");
 }
 
 void write_csv(std::ostream& out, const Selection& selection) {

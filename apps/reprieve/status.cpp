@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <iostream>
 #include <sstream>
 #include <thread>
@@ -20,13 +19,7 @@
 
 namespace reprieve::tool {
 
-namespace {
-
 using Seconds = std::chrono::duration<double>;
-
-Json time_or_null(const std::optional<TimePoint>& time) { return time ? Json(utc_time(*time)) : Json(); }
-
-}  // namespace
 
 std::vector<QueuedJob> parse_squeue(const std::string& text) {
   std::vector<QueuedJob> jobs;
@@ -41,39 +34,6 @@ std::vector<QueuedJob> parse_squeue(const std::string& text) {
     }
   }
   return jobs;
-}
-
-bool works(RunState state) {
-  return state == RunState::starting || state == RunState::running || state == RunState::leaving;
-}
-
-RunState state_of(const supervisor::ChiefProgress& chief, bool lives, bool saves_alone) {
-  using Stage = supervisor::ChiefProgress::Stage;
-  switch (chief.stage) {
-    case Stage::saved:
-      return RunState::saved;
-    case Stage::failed:
-      return RunState::failed;
-    case Stage::finished:
-      return RunState::finished;
-    case Stage::opened:
-    case Stage::starting:
-    case Stage::restoring:
-      if (saves_alone) {
-        return lives ? RunState::running : RunState::ended;
-      }
-      return lives ? RunState::starting : RunState::gone;
-    case Stage::running:
-      break;
-  }
-  if (!lives) {
-    return RunState::gone;
-  }
-  return chief.leaving ? RunState::leaving : RunState::running;
-}
-
-const char* to_string(RunState state) {
-  return name_of(state, {"starting", "running", "leaving", "saved", "finished", "failed", "gone", "ended"});
 }
 
 std::uint64_t RunStatus::step_at(TimePoint now) const {
@@ -121,8 +81,6 @@ void RunStatus::take(const LocalState& copy) {
   }
 }
 
-const char* to_string(CopyState state) { return name_of(state, {"copying", "copied", "failed", "interrupted"}); }
-
 std::string copy_text(const std::string& file, const RemoteCopy& copy) {
   const std::string age = copy.time ? human_age(*copy.time) : "?";
   switch (copy.state) {
@@ -141,59 +99,53 @@ std::string copy_text(const std::string& file, const RemoteCopy& copy) {
 
 Json to_json(const RemoteCopy& copy) {
   const bool has_ended = copy.state == CopyState::copied || copy.state == CopyState::failed;
-  return {{"state", to_string(copy.state)},
-          {"time", time_or_null(copy.time)},
-          {"code", has_ended ? Json(copy.code) : Json()},
-          {"attempt", copy.attempt},
-          {"attempts", copy.attempts},
-          {"message", copy.message}};
+  return {
+      {"state", to_string(copy.state)}, {"time", or_null(copy.time)}, {"code", has_ended ? Json(copy.code) : Json()},
+      {"attempt", copy.attempt},        {"attempts", copy.attempts},  {"message", copy.message}};
 }
 
 Json to_json(const RunStatus& status, TimePoint now) {
-  Json json{{"directory", status.directory.string()},
-            {"state", to_string(status.state)},
-            {"message", status.message},
-            {"host", status.start.host},
-            {"pid", status.start.pid},
-            {"ranks", status.start.world_size},
-            {"starts", status.starts},
-            {"failed_saves", status.failed_saves},
-            {"started", time_or_null(status.started)},
-            {"step", status.reported_step},
-            {"step_reported_at", time_or_null(status.reported_at)},
-            {"step_estimate", status.step_at(now)},
-            {"steps_per_second", or_null(status.steps_per_second)},
-            {"total_steps", status.total_steps > 0 ? Json(status.total_steps) : Json()},
-            {"job_end", time_or_null(status.job_end)},
-            {"slurm_job", status.slurm_job.empty() ? Json() : Json(status.slurm_job)}};
-  const auto seconds_or_null = [](const std::optional<Seconds>& time) { return time ? Json(time->count()) : Json(); };
-  json["time_left_s"] = seconds_or_null(status.time_left(now));
-  json["checkpoint"] = Json();
-  if (status.saved) {
-    json["checkpoint"] = {{"number", status.saved->number},
-                          {"step", or_null(status.saved->step)},
-                          {"bytes", status.saved->bytes},
-                          {"time", time_or_null(status.saved->time)}};
+  Json saved, local, copied;
+  if (const auto& last = status.saved) {
+    saved = {
+        {"number", last->number}, {"step", or_null(last->step)}, {"bytes", last->bytes}, {"time", or_null(last->time)}};
   }
-  json["local_copy"] = Json();
-  if (status.local) {
-    json["local_copy"] = {{"step", status.local->step},
-                          {"bytes", status.local->bytes},
-                          {"memory_bytes", status.local->memory()},
-                          {"time", time_or_null(status.local->time)},
-                          {"partners", status.local->has_partners},
-                          {"partner_step", or_null(status.local->partner_step)},
-                          {"partner_time", time_or_null(status.local->partner_time)},
-                          {"directory", status.local_directory.string()}};
+  if (const auto& last = status.local) {
+    local = {{"step", last->step},
+             {"bytes", last->bytes},
+             {"memory_bytes", last->memory()},
+             {"time", or_null(last->time)},
+             {"partners", last->has_partners},
+             {"partner_step", or_null(last->partner_step)},
+             {"partner_time", or_null(last->partner_time)},
+             {"directory", status.local_directory.string()}};
   }
-  json["copy"] = Json();
   if (const RemoteCopy* const copy = status.copy_of(status.last_copy)) {
-    json["copy"] = to_json(*copy);
-    json["copy"]["file"] = status.last_copy;
+    copied = to_json(*copy);
+    copied["file"] = status.last_copy;
   }
-  json["at_risk_s"] = seconds_or_null(status.at_risk(now));
-  json["at_risk_with_nodes_s"] = seconds_or_null(status.at_risk_with_nodes(now));
-  return json;
+  return {{"directory", status.directory.string()},
+          {"state", to_string(status.state)},
+          {"message", status.message},
+          {"host", status.start.host},
+          {"pid", status.start.pid},
+          {"ranks", status.start.world_size},
+          {"starts", status.starts},
+          {"failed_saves", status.failed_saves},
+          {"started", or_null(status.started)},
+          {"step", status.reported_step},
+          {"step_reported_at", or_null(status.reported_at)},
+          {"step_estimate", status.step_at(now)},
+          {"steps_per_second", or_null(status.steps_per_second)},
+          {"total_steps", status.total_steps > 0 ? Json(status.total_steps) : Json()},
+          {"job_end", or_null(status.job_end)},
+          {"slurm_job", status.slurm_job.empty() ? Json() : Json(status.slurm_job)},
+          {"time_left_s", or_null(status.time_left(now))},
+          {"checkpoint", saved},
+          {"local_copy", local},
+          {"copy", copied},
+          {"at_risk_s", or_null(status.at_risk(now))},
+          {"at_risk_with_nodes_s", or_null(status.at_risk_with_nodes(now))}};
 }
 
 }  // namespace reprieve::tool
@@ -240,7 +192,7 @@ Exit codes: 0 shown,)";
 constexpr std::size_t kLongestName = 20;
 
 enum class Order : std::uint8_t { name, state, step, risk };
-constexpr std::array kOrderNames{"name", "state", "step", "risk"};
+const std::vector<std::string> kOrderNames{"name", "state", "step", "risk"};
 
 struct Options {
   std::vector<fs::path> directories;
@@ -252,9 +204,8 @@ struct Options {
 
 void define(CLI::App& command, Options& options) {
   add_directory(command, options.directories, "Directories to look in, and below");
-  add_choice<Order>(command, "--sort", options.order,
-                    {{"name", Order::name}, {"state", Order::state}, {"step", Order::step}, {"risk", Order::risk}},
-                    "The order of the runs: the greatest step or risk comes first")
+  add_choice(command, "--sort", options.order, kOrderNames,
+             "The order of the runs: the greatest step or risk comes first")
       ->default_str("name");
   command.add_flag("--watch", options.watch, "Show it again and again, until interrupted");
   add_duration(command, "--interval", options.interval, "With --watch: so often")->default_str("2s");
@@ -299,16 +250,7 @@ std::string step_text(const RunStatus& status, TimePoint now) {
   return (step != status.reported_step ? "~" : "") + std::to_string(step);
 }
 
-std::string rate_text(const RunStatus& status) {
-  return status.steps_per_second ? fmt::format("{:.3g}/s", *status.steps_per_second) : "-";
-}
-
-std::string saved_text(const RunStatus& status) {
-  if (!status.saved) {
-    return "none";
-  }
-  return status.saved->step ? std::to_string(*status.saved->step) : "?";
-}
+std::string step_text(const std::optional<std::uint64_t>& step) { return step ? std::to_string(*step) : "?"; }
 
 std::string time_text(const std::optional<std::chrono::duration<double>>& time) {
   return time ? core::duration_text(*time) : "-";
@@ -360,20 +302,13 @@ std::string state_text(RunState state) {
 }
 
 void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint now) {
-  constexpr auto kRight = Table::Align::right;
-  Table table({{"RUN"},
-               {"STATE"},
-               {"STEP", kRight},
-               {"RATE", kRight},
-               {"LEFT", kRight},
-               {"SAVED", kRight},
-               {"LOCAL", kRight},
-               {"AT RISK", kRight},
-               {"STARTS", kRight}});
+  Table table = table_of({"RUN", "STATE", ">STEP", ">RATE", ">LEFT", ">SAVED", ">LOCAL", ">AT RISK", ">STARTS"});
   for (const RunStatus& run : runs) {
-    table.add_row({short_name(run.directory), state_text(run.state), step_text(run, now), rate_text(run),
-                   time_text(run.time_left(now)), saved_text(run), run.local ? std::to_string(run.local->step) : "-",
-                   time_text(run.at_risk(now)), std::to_string(run.starts)});
+    table.add_row({short_name(run.directory), state_text(run.state), step_text(run, now),
+                   run.steps_per_second ? fmt::format("{:.3g}/s", *run.steps_per_second) : "-",
+                   time_text(run.time_left(now)), run.saved ? step_text(run.saved->step) : "none",
+                   run.local ? std::to_string(run.local->step) : "-", time_text(run.at_risk(now)),
+                   std::to_string(run.starts)});
   }
   table.print(out);
   for (const RunStatus& run : runs) {
@@ -392,15 +327,8 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
   }
 }
 
-/// The user's jobs, where Slurm answers: also those that wait, and have no run yet.
-std::vector<QueuedJob> jobs_in_slurm() {
-  // The name comes last: it may hold anything.
-  const std::vector<std::string> command{"squeue", "--me", "--noheader", "-o", "%i|%T|%L|%R|%j"};
-  return parse_squeue(termination::output_of(command, {}, kAnswerLimit).value_or(""));
-}
-
 void print_jobs(std::ostream& out, const std::vector<QueuedJob>& jobs, const std::vector<RunStatus>& runs) {
-  Table table({{"SLURM JOB"}, {"NAME"}, {"STATE"}, {"TIME LEFT", Table::Align::right}, {"RUN"}});
+  Table table = table_of({"SLURM JOB", "NAME", "STATE", ">TIME LEFT", "RUN"});
   for (const QueuedJob& job : jobs) {
     const auto run = std::ranges::find(runs, job.id, &RunStatus::slurm_job);
     table.add_row({printable(job.id), short_name(job.name), printable(job.state), printable(job.time_left),
@@ -439,7 +367,10 @@ void show(std::ostream& out, const Options& options) {
     print_json(out, {{"runs", list_json(runs, [&](const RunStatus& run) { return to_json(run, now); })}});
     return;
   }
-  const std::vector<QueuedJob> jobs = jobs_in_slurm();
+  // The user's jobs, where Slurm answers: also those that wait, and have no run yet. The name may hold anything.
+  const auto answer =
+      termination::output_of({"squeue", "--me", "--noheader", "-o", "%i|%T|%L|%R|%j"}, {}, kAnswerLimit);
+  const std::vector<QueuedJob> jobs = parse_squeue(answer.value_or(""));
   if (runs.empty() && jobs.empty() && !options.watch) {
     throw MissingError(
         "there is no run: no directory here has an event log (events.jsonl). A run makes one in its checkpoint "

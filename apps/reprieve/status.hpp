@@ -43,9 +43,13 @@ enum class RunState {
   ended,   ///< in an unknown way: it saved by a manager without a handler
 };
 
-const char* to_string(RunState state);
+inline const char* to_string(RunState state) {
+  return name_of(state, {"starting", "running", "leaving", "saved", "finished", "failed", "gone", "ended"});
+}
 /// Whether it has begun, and has not ended.
-bool works(RunState state);
+inline bool works(RunState state) {
+  return state == RunState::starting || state == RunState::running || state == RunState::leaving;
+}
 
 /// The last checkpoint that the run has committed.
 struct SavedState {
@@ -124,13 +128,9 @@ struct RunStatus {
   void take(const LocalState& copy);
 };
 
-/// @param saves_alone  it has saved, and no handler was ready before
-RunState state_of(const supervisor::ChiefProgress& chief, bool lives, bool saves_alone);
-
 /// "copied: ckpt-120.h5, 3 s ago".
 std::string copy_text(const std::string& file, const RemoteCopy& copy);
-/// "copied", "copying", "failed", "interrupted"
-const char* to_string(CopyState state);
+inline const char* to_string(CopyState state) { return name_of(state, {"copying", "copied", "failed", "interrupted"}); }
 
 Json to_json(const RemoteCopy& copy);
 Json to_json(const RunStatus& status, TimePoint now);

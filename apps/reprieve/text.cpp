@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "text.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <sstream>
 #include <utility>
 
@@ -37,8 +34,6 @@ std::string utc_time(std::chrono::system_clock::time_point time) {
   constexpr std::size_t kToTheSecond = 19;
   return core::event_time(time).substr(0, kToTheSecond) + 'Z';
 }
-
-std::string shape_text(const Extents& shape) { return shape.empty() ? "scalar" : core::list_text(shape); }
 
 std::string reason_text(const SaveReason& reason) {
   std::string text = to_string(reason.kind);
@@ -98,8 +93,6 @@ using supervisor::Finding;
 /// For lines on a terminal.
 constexpr std::size_t kWidth = 110;
 
-constexpr std::array kTones{Tone::good, Tone::warning, Tone::bad, Tone::warning};
-
 }  // namespace
 
 std::string wrapped(const std::string& text, std::size_t width) {
@@ -118,6 +111,15 @@ std::string wrapped(const std::string& text, std::size_t width) {
     result += line + '\n';
   }
   return result;
+}
+
+Table table_of(const std::vector<std::string>& titles) {
+  std::vector<Table::Column> columns;
+  for (const std::string& title : titles) {
+    const bool is_right = title.starts_with('>');
+    columns.push_back({title.substr(is_right ? 1 : 0), is_right ? Table::Align::right : Table::Align::left});
+  }
+  return Table(columns);
 }
 
 Json to_json(const SaveReason& reason) {
@@ -174,9 +176,12 @@ void Progress::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
 
 void print_findings(std::ostream& out, const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
+    const Tone tone = finding.grade == Finding::Grade::good      ? Tone::good
+                      : finding.grade == Finding::Grade::problem ? Tone::bad
+                                                                 : Tone::warning;
     const std::string mark = name_of(finding.grade, {"ok     ", "look at", "PROBLEM", "unknown"});
     const std::string lines = wrapped(mark + "  " + printable(finding.text), kWidth);
-    out << toned(kTones.at(static_cast<std::size_t>(finding.grade)), mark) << lines.substr(mark.size());
+    out << toned(tone, mark) << lines.substr(mark.size());
     if (!finding.advice.empty()) {
       out << wrapped("         -> " + printable(finding.advice), kWidth);
     }
@@ -185,8 +190,10 @@ void print_findings(std::ostream& out, const std::vector<Finding>& findings) {
 
 Json to_json(const std::vector<Finding>& findings) {
   return list_json(findings, [](const Finding& finding) -> Json {
-    return {
-        {"grade", to_string(finding.grade)}, {"id", finding.id}, {"text", finding.text}, {"advice", finding.advice}};
+    return {{"grade", name_of(finding.grade, {"good", "warning", "problem", "unknown"})},
+            {"id", finding.id},
+            {"text", finding.text},
+            {"advice", finding.advice}};
   });
 }
 

@@ -4,6 +4,10 @@
 /// @file
 /// What people read: sizes, ages, shapes, findings, and how far something is. And what programs read: JSON.
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -35,9 +39,6 @@ struct Finding {
   std::string advice{};  ///< what to do; empty if nothing
 };
 
-/// Lower-case name: "good", "warning", "problem", "unknown".
-const char* to_string(Finding::Grade grade) noexcept;
-
 }  // namespace reprieve::supervisor
 
 namespace reprieve::tool {
@@ -53,7 +54,7 @@ std::string human_age(std::chrono::system_clock::time_point time);
 std::string utc_time(std::chrono::system_clock::time_point time);
 
 /// "[3, 4]"; "scalar" if there are no dimensions.
-std::string shape_text(const Extents& shape);
+inline std::string shape_text(const Extents& shape) { return shape.empty() ? "scalar" : core::list_text(shape); }
 
 /// "preemption: signal SIGTERM on rank 2 (node17)".
 std::string reason_text(const SaveReason& reason);
@@ -70,10 +71,16 @@ std::string wrapped(const std::string& text, std::size_t width);
 
 Json to_json(const SaveReason& reason);
 
-/// The value, or null where there is none.
+/// The value, or null where there is none. Times are UTC, durations seconds.
 template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
+}
+inline Json or_null(const std::optional<std::chrono::system_clock::time_point>& time) {
+  return time ? Json(utc_time(*time)) : Json();
+}
+inline Json or_null(const std::optional<std::chrono::duration<double>>& time) {
+  return time ? Json(time->count()) : Json();
 }
 
 /// The name of a value of an enum. @param names  of all of them, in their order
@@ -91,6 +98,17 @@ Json list_json(const Items& items, Convert convert) {
   }
   return list;
 }
+
+/// What @p text says of each item, with a separator in between.
+template <class Items, class Text>
+std::string joined(const Items& items, Text text, const char* separator = ", ") {
+  std::vector<std::string> texts;
+  std::ranges::transform(items, std::back_inserter(texts), text);
+  return fmt::format("{}", fmt::join(texts, separator));
+}
+
+/// A table with these titles. A column whose title begins with '>', which is not shown, is aligned to the right.
+Table table_of(const std::vector<std::string>& titles);
 
 /// How much a word matters.
 enum class Tone { good, warning, bad };

@@ -68,27 +68,6 @@ Slice parse_slice(std::string_view text, std::size_t dimension, std::uint64_t le
           false};
 }
 
-}  // namespace
-
-std::vector<Slice> parse_slices(std::string_view text, const Extents& shape) {
-  std::vector<Slice> slices;
-  for (bool is_more = !trimmed(text).empty(); is_more;) {
-    if (slices.size() == shape.size()) {
-      throw UsageError(fmt::format("too many slices: the shape is {}", shape_text(shape)));
-    }
-    const auto comma = text.find(',');
-    slices.push_back(parse_slice(text.substr(0, comma), slices.size(), shape[slices.size()]));
-    is_more = comma != std::string_view::npos;
-    text = is_more ? text.substr(comma + 1) : "";
-  }
-  for (std::size_t dimension = slices.size(); dimension < shape.size(); ++dimension) {
-    slices.push_back({0, shape[dimension], 1, false});
-  }
-  return slices;
-}
-
-namespace {
-
 /// A name may hold brackets itself.
 std::pair<const storage::StoredVariable*, std::string_view> find_variable(const storage::FileIndex& index,
                                                                           std::string_view selector) {
@@ -118,7 +97,139 @@ storage::PosixFile open_checkpoint(const std::filesystem::path& file) {
   return storage::PosixFile::open_to_read(file);
 }
 
+/// IEEE 754 numbers of 16 bits, which not every compiler has.
+double half_number(Element bytes) {
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, bytes.data(), sizeof bits);
+  constexpr int kFractionBits = 10;
+  constexpr int kLargestExponent = 31;
+  constexpr int kBias = 15;
+  const int fraction = bits % (1 << kFractionBits);
+  const int exponent = (bits >> kFractionBits) % (kLargestExponent + 1);
+  const int leading = exponent > 0 ? 1 << kFractionBits : 0;
+  double value = std::ldexp(leading + fraction, std::max(exponent, 1) - kBias - kFractionBits);
+  if (exponent == kLargestExponent) {
+    value = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  }
+  return (bits >> 15U) != 0 ? -value : value;
+}
+
+std::string hexadecimal(Element bytes) {
+  const auto* const first = reinterpret_cast<const unsigned char*>(bytes.data());  // NOLINT: numbers here
+  return fmt::format("0x{:02x}", fmt::join(first, first + bytes.size(), ""));
+}
+
+std::string real_text(ElementType type, Element element) {
+  return type.size_bytes == 2 ? fmt::format("{}", static_cast<float>(half_number(element)))
+                              : element_text(type, element);
+}
+
+std::string complex_text(ElementType type, Element element) {
+  const std::uint32_t half = type.size_bytes / 2;
+  const ElementType part{ElementClass::floating, half};
+  const std::string imaginary = real_text(part, element.subspan(half));
+  return fmt::format("({}{}{}j)", real_text(part, element.first(half)), imaginary.front() == '-' ? "" : "+", imaginary);
+}
+
+/// Up to the first zero byte.
+std::string string_of(Element bytes) {
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());  // NOLINT: bytes are characters here
+  return text.substr(0, text.find('\0'));
+}
+
+/// The elements of an array member from @p dimension on.
+Json member_json(const Member& member, std::size_t dimension, Element bytes) {
+  if (dimension == member.shape.size()) {
+    return value_json(member.type, member.members, bytes);
+  }
+  Json list = Json::array();
+  const std::size_t size = member.shape[dimension] == 0 ? 0 : bytes.size() / member.shape[dimension];
+  for (std::uint64_t i = 0; i < member.shape[dimension]; ++i) {
+    list.push_back(member_json(member, dimension + 1, bytes.subspan(i * size, size)));
+  }
+  return list;
+}
+
+/// A text is one array of characters.
+bool is_string(const Selection& selection) {
+  return selection.variable().type == ElementType{ElementClass::text, 1} && selection.shape().size() <= 1;
+}
+
+/// One line for each row, or more if it is long; each begins with the index of its first value.
+void print_values(const Selection& selection, std::uint64_t most) {
+  const storage::StoredVariable& variable = selection.variable();
+  const std::size_t size = variable.type.size_bytes;
+  const bool is_scalar = selection.whole_shape().empty();
+  const std::size_t index_width = shape_text(selection.whole_shape()).size();
+  if (most == 0) {
+    std::cout << "no values";
+  }
+  selection.for_each_piece(most, [&](std::uint64_t first, Element bytes) {
+    if (is_string(selection)) {
+      std::cout << printable(string_of(bytes));
+      return;
+    }
+    std::vector<std::string> values;
+    std::size_t width = 0;
+    for (std::size_t at = 0; at < bytes.size(); at += size) {
+      values.push_back(printable(value_text(variable.type, variable.members, bytes.subspan(at, size))));
+      width = std::max(width, values.back().size());
+    }
+    for (std::uint64_t i = 0; i < values.size(); ++i) {
+      const std::uint64_t in_row = (first + i) % selection.row_length();
+      const bool begins_line = i == 0 || in_row % kValuesPerLine == 0;
+      if (begins_line && !is_scalar) {
+        std::cout << fmt::format("{}{:<{}}", first + i == 0 ? "" : "\n", shape_text(selection.index_of(first + i)),
+                                 index_width);
+      }
+      std::cout << fmt::format("{}{:>{}}", is_scalar ? "" : " ", values[i], width);
+    }
+  });
+  std::cout << '\n';
+}
+
+Json to_json(const ValueOptions& options, const Selection& selection, std::uint64_t most) {
+  const storage::StoredVariable& variable = selection.variable();
+  const std::size_t size = variable.type.size_bytes;
+  Json values = Json::array();
+  std::string text;
+  selection.for_each_piece(most, [&](std::uint64_t, Element bytes) {
+    if (is_string(selection)) {
+      text += string_of(bytes);
+      return;
+    }
+    for (std::size_t at = 0; at < bytes.size(); at += size) {
+      values.push_back(value_json(variable.type, variable.members, bytes.subspan(at, size)));
+    }
+  });
+  return {{"file", options.file.string()},
+          {"variable", variable.name},
+          {"kind", state::to_string(variable.distribution)},
+          {"rank", or_null(selection.rank())},
+          {"type", to_string(variable.type)},
+          {"shape", selection.shape()},
+          {"values", is_string(selection) ? Json(text) : values},
+          {"left_out", selection.elements() - most}};
+}
+
 }  // namespace
+
+std::vector<Slice> parse_slices(std::string_view text, const Extents& shape) {
+  std::vector<Slice> slices;
+  for (bool is_more = !trimmed(text).empty(); is_more;) {
+    if (slices.size() == shape.size()) {
+      throw UsageError(fmt::format("too many slices: the shape is {}", shape_text(shape)));
+    }
+    const auto comma = text.find(',');
+    slices.push_back(parse_slice(text.substr(0, comma), slices.size(), shape[slices.size()]));
+    is_more = comma != std::string_view::npos;
+    text = is_more ? text.substr(comma + 1) : "";
+  }
+  for (std::size_t dimension = slices.size(); dimension < shape.size(); ++dimension) {
+    slices.push_back({0, shape[dimension], 1, false});
+  }
+  return slices;
+}
 
 Selection::Selection(const ValueOptions& options)
     : file_(open_checkpoint(options.file)),
@@ -217,64 +328,6 @@ void Selection::read_box(const Box& box, std::span<std::byte> elements) const {
   storage::copy_box(elements.data(), dense, value_of_rank_.data() + begin, strides, box.extent, size);
 }
 
-namespace {
-
-/// IEEE 754 numbers of 16 bits, which not every compiler has.
-double half_number(Element bytes) {
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, bytes.data(), sizeof bits);
-  constexpr int kFractionBits = 10;
-  constexpr unsigned kFractionMask = 0x3ffU;
-  constexpr unsigned kExponentMask = 0x1fU;
-  constexpr int kBias = 15;
-  const auto fraction = static_cast<int>(bits & kFractionMask);
-  const auto exponent = static_cast<int>((bits >> kFractionBits) & kExponentMask);
-  double value = exponent == 0 ? std::ldexp(fraction, 1 - kBias - kFractionBits)
-                               : std::ldexp(fraction | (1 << kFractionBits), exponent - kBias - kFractionBits);
-  if (exponent == static_cast<int>(kExponentMask)) {
-    value = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-  }
-  return (bits >> 15U) != 0 ? -value : value;
-}
-
-std::string hexadecimal(Element bytes) {
-  const auto* const first = reinterpret_cast<const unsigned char*>(bytes.data());  // NOLINT: numbers here
-  return fmt::format("0x{:02x}", fmt::join(first, first + bytes.size(), ""));
-}
-
-std::string real_text(ElementType type, Element element) {
-  return type.size_bytes == 2 ? fmt::format("{}", static_cast<float>(half_number(element)))
-                              : element_text(type, element);
-}
-
-std::string complex_text(ElementType type, Element element) {
-  const std::uint32_t half = type.size_bytes / 2;
-  const ElementType part{ElementClass::floating, half};
-  const std::string imaginary = real_text(part, element.subspan(half));
-  return fmt::format("({}{}{}j)", real_text(part, element.first(half)), imaginary.front() == '-' ? "" : "+", imaginary);
-}
-
-/// Up to the first zero byte.
-std::string string_of(Element bytes) {
-  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());  // NOLINT: bytes are characters here
-  return text.substr(0, text.find('\0'));
-}
-
-/// The elements of an array member from @p dimension on.
-Json member_json(const Member& member, std::size_t dimension, Element bytes) {
-  if (dimension == member.shape.size()) {
-    return value_json(member.type, member.members, bytes);
-  }
-  Json list = Json::array();
-  const std::size_t size = member.shape[dimension] == 0 ? 0 : bytes.size() / member.shape[dimension];
-  for (std::uint64_t i = 0; i < member.shape[dimension]; ++i) {
-    list.push_back(member_json(member, dimension + 1, bytes.subspan(i * size, size)));
-  }
-  return list;
-}
-
-}  // namespace
-
 Json value_json(ElementType type, const Members& members, Element element) {
   if (!members.empty()) {
     Json object = Json::object();
@@ -313,72 +366,6 @@ std::string value_text(ElementType type, const Members& members, Element element
   }
   return hexadecimal(element);
 }
-
-namespace {
-
-/// A text is one array of characters.
-bool is_string(const Selection& selection) {
-  return selection.variable().type == ElementType{ElementClass::text, 1} && selection.shape().size() <= 1;
-}
-
-/// One line for each row, or more if it is long; each begins with the index of its first value.
-void print_values(const Selection& selection, std::uint64_t most) {
-  const storage::StoredVariable& variable = selection.variable();
-  const std::size_t size = variable.type.size_bytes;
-  const bool is_scalar = selection.whole_shape().empty();
-  const std::size_t index_width = shape_text(selection.whole_shape()).size();
-  if (most == 0) {
-    std::cout << "no values";
-  }
-  selection.for_each_piece(most, [&](std::uint64_t first, Element bytes) {
-    if (is_string(selection)) {
-      std::cout << printable(string_of(bytes));
-      return;
-    }
-    std::vector<std::string> values;
-    std::size_t width = 0;
-    for (std::size_t at = 0; at < bytes.size(); at += size) {
-      values.push_back(printable(value_text(variable.type, variable.members, bytes.subspan(at, size))));
-      width = std::max(width, values.back().size());
-    }
-    for (std::uint64_t i = 0; i < values.size(); ++i) {
-      const std::uint64_t in_row = (first + i) % selection.row_length();
-      const bool begins_line = i == 0 || in_row % kValuesPerLine == 0;
-      if (begins_line && !is_scalar) {
-        std::cout << fmt::format("{}{:<{}}", first + i == 0 ? "" : "\n", shape_text(selection.index_of(first + i)),
-                                 index_width);
-      }
-      std::cout << fmt::format("{}{:>{}}", is_scalar ? "" : " ", values[i], width);
-    }
-  });
-  std::cout << '\n';
-}
-
-Json to_json(const ValueOptions& options, const Selection& selection, std::uint64_t most) {
-  const storage::StoredVariable& variable = selection.variable();
-  const std::size_t size = variable.type.size_bytes;
-  Json values = Json::array();
-  std::string text;
-  selection.for_each_piece(most, [&](std::uint64_t, Element bytes) {
-    if (is_string(selection)) {
-      text += string_of(bytes);
-      return;
-    }
-    for (std::size_t at = 0; at < bytes.size(); at += size) {
-      values.push_back(value_json(variable.type, variable.members, bytes.subspan(at, size)));
-    }
-  });
-  return {{"file", options.file.string()},
-          {"variable", variable.name},
-          {"kind", state::to_string(variable.distribution)},
-          {"rank", or_null(selection.rank())},
-          {"type", to_string(variable.type)},
-          {"shape", selection.shape()},
-          {"values", is_string(selection) ? Json(text) : values},
-          {"left_out", selection.elements() - most}};
-}
-
-}  // namespace
 
 void show_values(const ValueOptions& options, std::uint64_t limit, bool json) {
   const Selection selection(options);

@@ -320,8 +320,9 @@ const std::map<std::string, std::set<std::string>> kExceptions{
     {"src/storage/hdf5/hdf5_layout.cpp", {"H5Fcreate(", "H5Fopen("}},
     // MPI-IO takes paths alone; what it wrote is read back below the open directory.
     {"src/storage/write/mpio_writer.cpp", {"H5Fopen("}},
-    // A copy of a checkpoint, inside of the directory that the drill has made for itself.
-    {"apps/reprieve/supervisor/drill.cpp", {"fs::create_hard_link(", "fs::copy_file("}},
+    // A copy of a checkpoint, inside of the directory that the drill has made for itself; and the outputs of the
+    // program, which it makes by the same paths.
+    {"apps/reprieve/supervisor/drill.cpp", {"fs::create_hard_link(", "fs::copy_file(", "fs::remove(", "fs::rename("}},
 };
 
 /// Global functions of the system (`::rename(`, but not `Directory::rename(`), the writing functions and streams of the

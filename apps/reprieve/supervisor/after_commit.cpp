@@ -60,11 +60,10 @@ std::optional<std::filesystem::path> find_uncopied(const std::filesystem::path& 
 
 }  // namespace
 
-std::unique_ptr<Command> start_in_shell(const std::string& command, const std::filesystem::path& directory,
-                                        const std::filesystem::path& file) {
-  return std::make_unique<Command>(
-      std::vector<std::string>{"bash", "-c", kScript},
-      EnvironmentChanges{{"COMMAND", command}, {"DIRECTORY", directory.string()}, {"FILE", file.string()}});
+Command start_in_shell(const std::string& command, const std::filesystem::path& directory,
+                       const std::filesystem::path& file) {
+  return Command({"bash", "-c", kScript},
+                 {{"COMMAND", command}, {"DIRECTORY", directory.string()}, {"FILE", file.string()}});
 }
 
 void AfterCommit::take(const core::Event& event, const ChiefProgress& chief) {

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -18,9 +17,8 @@
 namespace reprieve::supervisor {
 
 /// Starts @p command; its last lines are what it says. @throws UsageError if there is no shell
-[[nodiscard]] std::unique_ptr<Command> start_in_shell(const std::string& command,
-                                                      const std::filesystem::path& directory,
-                                                      const std::filesystem::path& file = {});
+[[nodiscard]] Command start_in_shell(const std::string& command, const std::filesystem::path& directory,
+                                     const std::filesystem::path& file = {});
 
 /// Runs a command for each committed checkpoint, one at a time, beside the program. Thread: one.
 class AfterCommit {
@@ -39,7 +37,7 @@ class AfterCommit {
   /// Kills the command, if it runs.
   void stop();
   /// Whether a checkpoint waits, or the command runs.
-  [[nodiscard]] bool busy() const noexcept { return command_ != nullptr || waiting_.has_value(); }
+  [[nodiscard]] bool busy() const noexcept { return command_.has_value() || waiting_.has_value(); }
   /// The command that runs, or 0: it is no process of the program.
   [[nodiscard]] pid_t process() const noexcept { return command_ ? command_->pid() : 0; }
 
@@ -57,7 +55,7 @@ class AfterCommit {
 
   std::string command_line_;
   std::chrono::milliseconds limit_;
-  std::unique_ptr<Command> command_;
+  std::optional<Command> command_;
   Attempt current_;  ///< of the command that runs, or ran last
   bool killed_ = false;
   std::optional<Attempt> waiting_;

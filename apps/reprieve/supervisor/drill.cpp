@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
+#include <iostream>
 #include <iterator>
 #include <system_error>
+#include <thread>
 
 #include "core/directory.hpp"
 #include "core/log.hpp"
@@ -22,6 +25,10 @@
 namespace reprieve::supervisor {
 
 namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Seconds = std::chrono::duration<double>;
 
 std::string name_of(const ProcessInfo& process) {
   return fmt::format("{} {}", process.program.empty() ? "process" : process.program, process.pid);
@@ -48,42 +55,6 @@ Delivery to_launchers(int signal, const std::vector<ProcessInfo>& processes) {
   return delivery;
 }
 
-}  // namespace
-
-int usual_signal(NoticeWay way) { return way == NoticeWay::command ? SIGUSR1 : SIGTERM; }
-
-Delivery plan_delivery(NoticeWay way, int signal, pid_t command, const std::vector<ProcessInfo>& processes) {
-  const auto ranks = rank_processes(processes);
-  std::vector<pid_t> pids;
-  switch (way) {
-    case NoticeWay::command: {
-      const auto found = std::ranges::find(processes, command, &ProcessInfo::pid);
-      return found == processes.end() ? Delivery{} : Delivery{{{command, signal}}, name_of(*found)};
-    }
-    case NoticeWay::time_limit:
-      std::ranges::transform(processes, std::back_inserter(pids), &ProcessInfo::pid);
-      return to_all(signal, pids, fmt::format("all processes ({})", processes.size()));
-    case NoticeWay::slurm_grace:
-      if (std::ranges::find(processes, "srun", &ProcessInfo::program) != processes.end()) {
-        std::ranges::transform(ranks, std::back_inserter(pids), core::kMapped);
-      }
-      return to_all(signal, pids, fmt::format("the {} tasks of srun on this node", ranks.size()));
-    case NoticeWay::launcher:
-      return to_launchers(signal, processes);
-    case NoticeWay::rank:
-      break;
-  }
-  return ranks.empty()
-             ? Delivery{}
-             : Delivery{{{ranks.rbegin()->second, signal}}, fmt::format("rank {} alone", ranks.rbegin()->first)};
-}
-
-namespace {
-
-namespace fs = std::filesystem;
-using namespace std::chrono_literals;
-using Seconds = std::chrono::duration<double>;
-
 constexpr std::chrono::milliseconds kWait = 20ms;
 constexpr std::chrono::milliseconds kOutputInterval = 200ms;
 /// A rank that stands in one write for so long is blocked.
@@ -98,15 +69,6 @@ constexpr std::chrono::seconds kLeaveTimeout = 30s;
 /// So many steps are enough for the looks at the memory.
 constexpr std::uint64_t kMemorySteps = 8;
 constexpr const char* kLeavesSomething = "the drill leaves something behind";
-
-void write_orders(const fs::path& directory, const core::DrillOrders& orders) {
-  core::Directory::open(directory).write_text(core::kDrillOrdersName, core::to_text(orders), core::kOwnFile, false);
-}
-
-/// The program's own directory around the drill's.
-fs::path chosen_directory(const fs::path& opened, const std::string& scratch_name) {
-  return opened.filename() == scratch_name ? opened.parent_path() : opened;
-}
 
 /// SIGKILL to all that is left of the run. @param gently  srun gets SIGTERM, which lets it end tasks on other nodes
 void kill_run(const fs::path& record, bool gently) {
@@ -129,6 +91,75 @@ fs::path checkpoint_of(const ObservedStart& start, std::uint64_t step) {
   const auto found = std::find_if(start.saves.rbegin(), start.saves.rend(),
                                   [&](const ObservedSave& save) { return save.step == step; });
   return found == start.saves.rend() ? fs::path() : found->file;
+}
+
+// The output files of the program.
+
+fs::path aside(const fs::path& file) { return fs::path(file).concat(".resumed"); }
+
+/// Both runs make them: a program that appends would otherwise continue what is there.
+void check_outputs_are_new(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    for (const fs::path& taken : {fs::path(file), aside(file)}) {
+      if (fs::exists(fs::symlink_status(taken))) {
+        throw UsageError("--compare " + file + ": " + taken.string() +
+                         " is there already: move it away, since both runs of the drill make it");
+      }
+    }
+  }
+}
+
+void put_aside(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    if (fs::exists(file)) {
+      fs::rename(file, aside(file));
+    }
+  }
+}
+
+/// Empty if two files are equal.
+std::string difference_of(const fs::path& undisturbed, const fs::path& resumed) {
+  std::ifstream a(undisturbed, std::ios::binary);
+  std::ifstream b(resumed, std::ios::binary);
+  if (!a || !b) {
+    return std::string("it cannot be read, or was not made, in the ") + (b ? "undisturbed" : "resumed") + " run";
+  }
+  std::uint64_t bytes = 0;
+  std::uint64_t line = 1;
+  for (int byte = a.get(); byte == b.get(); byte = a.get(), ++bytes) {
+    if (byte == std::char_traits<char>::eof()) {
+      return "";
+    }
+    line += byte == '\n' ? 1 : 0;
+  }
+  return fmt::format(
+      "{} bytes in the undisturbed run, {} in the resumed one, first different at byte {} (line {}); the "
+      "latter is kept as {}",
+      fs::file_size(undisturbed), fs::file_size(resumed), bytes, line, resumed.string());
+}
+
+/// By a command of the user's, which gets both names and writes to standard error.
+std::string difference_by(const std::string& command, const fs::path& undisturbed, const fs::path& resumed) {
+  Command compare({"sh", "-c", command + " \"$@\" >&2", "sh", undisturbed, resumed});
+  while (!compare.code()) {
+    reap();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return *compare.code() == 0 ? ""
+                              : fmt::format("`{} {} {}` ended with exit code {}", command, undisturbed.string(),
+                                            resumed.string(), *compare.code());
+}
+
+std::vector<EndFacts::File> compare_outputs(const std::vector<std::string>& files, const std::string& command) {
+  std::vector<EndFacts::File> compared;
+  for (const std::string& file : files) {
+    compared.push_back(
+        {file, command.empty() ? difference_of(file, aside(file)) : difference_by(command, file, aside(file))});
+    if (compared.back().difference.empty()) {
+      fs::remove(aside(file));
+    }
+  }
+  return compared;
 }
 
 class Drill {
@@ -161,7 +192,7 @@ class Drill {
     if (settings_.replay_steps > 0 && came_back()) {
       replay();
     }
-    if (settings_.compare_outputs && came_back()) {
+    if (settings_.to_end && came_back()) {
       run_to_end();
     }
     if (settings_.watch_memory && came_back()) {
@@ -183,7 +214,7 @@ class Drill {
 
   [[nodiscard]] bool watches_notice() const { return notice_at_ && current_ == &facts_.first; }
 
-  void say(const std::string& text) const { settings_.say(text); }
+  static void say(const std::string& text) { std::cerr << "[drill] " << tool::printable(text) << std::endl; }
 
   bool ended() const { return run_->code().has_value() || facts_.interrupted; }
 
@@ -193,7 +224,7 @@ class Drill {
     current_ = &start;
     subdirectory_ = orders.subdirectory;
     record_ = run_directory_.make(++starts_);
-    write_orders(record_, orders);
+    core::Directory::open(record_).write_text(core::kDrillOrdersName, core::to_text(orders), core::kOwnFile, false);
     run_ = std::make_unique<SupervisedRun>(command, LaunchSettings{.tool = {},
                                                                    .run_directory = record_,
                                                                    .shield_daemons = false,
@@ -250,11 +281,12 @@ class Drill {
 
   void on_start(const events::Start& event) {
     const fs::path opened = event.directory;
+    const bool is_ours = opened.filename() == subdirectory_;
     current_->opened = true;
-    current_->directory = chosen_directory(opened, subdirectory_);
+    current_->directory = is_ours ? opened.parent_path() : opened;
     current_->world_size = event.world_size;
-    current_->in_scratch &= opened.filename() == subdirectory_;
-    if (opened.filename() == subdirectory_) {
+    current_->in_scratch &= is_ours;
+    if (is_ours) {
       scratch_.insert(opened);
     }
     if (event.in_new_directory.value_or(false)) {
@@ -602,11 +634,11 @@ class Drill {
     if (facts_.interrupted || !end.resumed.finished_at) {
       return;
     }
-    settings_.put_outputs_aside();
+    put_aside(settings_.outputs);
     say("an undisturbed run, from the beginning to its end");
     run_undisturbed(end.undisturbed, "-undisturbed");
     if (!facts_.interrupted && end.undisturbed.finished_at) {
-      end.files = settings_.compare_outputs();
+      end.files = compare_outputs(settings_.outputs, settings_.compare_command);
     }
   }
 
@@ -668,8 +700,39 @@ class Drill {
 
 }  // namespace
 
+int usual_signal(NoticeWay way) { return way == NoticeWay::command ? SIGUSR1 : SIGTERM; }
+
+Delivery plan_delivery(NoticeWay way, int signal, pid_t command, const std::vector<ProcessInfo>& processes) {
+  const auto ranks = rank_processes(processes);
+  std::vector<pid_t> pids;
+  switch (way) {
+    case NoticeWay::command: {
+      const auto found = std::ranges::find(processes, command, &ProcessInfo::pid);
+      return found == processes.end() ? Delivery{} : Delivery{{{command, signal}}, name_of(*found)};
+    }
+    case NoticeWay::time_limit:
+      std::ranges::transform(processes, std::back_inserter(pids), &ProcessInfo::pid);
+      return to_all(signal, pids, fmt::format("all processes ({})", processes.size()));
+    case NoticeWay::slurm_grace:
+      if (std::ranges::find(processes, "srun", &ProcessInfo::program) != processes.end()) {
+        std::ranges::transform(ranks, std::back_inserter(pids), core::kMapped);
+      }
+      return to_all(signal, pids, fmt::format("the {} tasks of srun on this node", ranks.size()));
+    case NoticeWay::launcher:
+      return to_launchers(signal, processes);
+    case NoticeWay::rank:
+      break;
+  }
+  return ranks.empty()
+             ? Delivery{}
+             : Delivery{{{ranks.rbegin()->second, signal}}, fmt::format("rank {} alone", ranks.rbegin()->first)};
+}
+
 std::string DrillFacts::signal_name() const { return termination::signal_name(asked.signal); }
 
-DrillFacts run_drill(DrillSettings settings) { return Drill(std::move(settings)).run(); }
+DrillFacts run_drill(DrillSettings settings) {
+  check_outputs_are_new(settings.outputs);
+  return Drill(std::move(settings)).run();
+}
 
 }  // namespace reprieve::supervisor

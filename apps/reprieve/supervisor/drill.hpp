@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -192,12 +191,9 @@ struct DrillSettings {
   bool kill_rank = false;                   ///< in one more run, to see what the others do
   std::filesystem::path run_directory_parent;
   std::vector<std::string> ignore;  ///< variables that may differ
-  /// Puts the output files of the resumed run aside, and compares them with those of the undisturbed run. Empty: the
-  /// program is not run to its end.
-  std::function<void()> put_outputs_aside;
-  std::function<std::vector<EndFacts::File>()> compare_outputs;
-  /// Called with a line for people as the drill continues.
-  std::function<void(const std::string&)> say;
+  bool to_end = false;              ///< run the program to its end, to compare its outputs
+  std::vector<std::string> outputs;
+  std::string compare_command;  ///< of the user's; empty: they are compared byte by byte
 };
 
 struct DrillFacts {
@@ -223,8 +219,8 @@ std::optional<GraceCosts> grace_costs(const DrillFacts& facts);
 /// Starts the command as it would be started on the platform, nothing shielded, plays the platform, and starts the
 /// command again; with a replay, twice more. The program's checkpoints go into directories of the drill's own inside
 /// its checkpoint directory, which are removed at the end. What the program writes to standard output goes to standard
-/// error. Takes over the signals and the children of the process. Thread: main.
-/// @throws UsageError if the command cannot be started; StorageError, Error
+/// error, and so do lines for people. Takes over the signals and the children of the process. Thread: main.
+/// @throws UsageError if the command cannot be started, or outputs are there already; StorageError, Error
 DrillFacts run_drill(DrillSettings settings);
 
 /// What the facts of a drill mean: whether a job would survive, and what to do if not. Pure.

@@ -36,9 +36,7 @@ std::string ignored_text(const StateComparison& comparison) {
 }
 
 std::string names_of(const std::vector<StateDifference>& differences) {
-  std::vector<std::string> names;
-  std::ranges::transform(differences, std::back_inserter(names), &StateDifference::variable);
-  return fmt::format("{}", fmt::join(names, ", "));
+  return tool::joined(differences, &StateDifference::variable);
 }
 
 using Differences = std::vector<StateDifference>;
@@ -338,14 +336,14 @@ class Judge {
       add(Grade::unknown, "interrupted", "the drill was interrupted");
     } else if (!facts_.notice) {
       judge_start();
-    } else if (!facts_.first.opened) {
+    } else if (!first_.opened) {
       judge_without_library();
     } else {
       judge_notice();
     }
     take(facts_.asked.replay_steps > 0, facts_.replay, judge_replay, "no_replay",
          "there was no replay: it begins where a restart resumes with exactly the state that was saved");
-    take(facts_.asked.compare_outputs != nullptr, facts_.to_end, judge_outputs, "no_end",
+    take(facts_.asked.to_end, facts_.to_end, judge_outputs, "no_end",
          "no output was compared: that needs a restart with exactly the state that was saved");
     take(facts_.asked.watch_memory, facts_.memory, judge_memory, "no_memory",
          "the memory was not looked at: that needs a restart with exactly the state that was saved");
@@ -374,20 +372,19 @@ class Judge {
   }
 
   void judge_start() {
-    const ObservedStart& start = facts_.first;
-    if (!start.in_scratch) {
+    if (!first_.in_scratch) {
       add(Grade::unknown, "real_directory",
           fmt::format("the program did not use the drill's directory inside {}: nothing was sent to it, to keep your "
                       "checkpoints safe",
-                      start.directory.string()),
+                      first_.directory.string()),
           "build it with the version of the library that this tool belongs to");
-    } else if (!start.error.empty()) {
-      add(Grade::problem, "start_failed", "the program does not start: " + start.error, kRepairFirst);
-    } else if (start.code) {
+    } else if (!first_.error.empty()) {
+      add(Grade::problem, "start_failed", "the program does not start: " + first_.error, kRepairFirst);
+    } else if (first_.code) {
       add(Grade::unknown, "ended_early",
-          fmt::format("the command ended with {} before the notice was sent", code_text(*start.code)),
-          *start.code == 0 ? kEarlierNotice : kRepairFirst);
-    } else if (!start.ready) {
+          fmt::format("the command ended with {} before the notice was sent", code_text(*first_.code)),
+          *first_.code == 0 ? kEarlierNotice : kRepairFirst);
+    } else if (!first_.ready) {
       add(Grade::problem, "not_ready", "the program has opened its checkpoint directory, but watches for no notice",
           "make a PreemptionCheckpointHandler, and call its run() for every step; if the restore takes long, "
           "--timeout");
@@ -398,35 +395,34 @@ class Judge {
   }
 
   void judge_without_library() {
-    const ObservedNotice& notice = *facts_.notice;
     const std::string seen =
         fmt::format("no rank opened a checkpoint directory within {}",
                     core::seconds_text(std::chrono::duration<double>(facts_.asked.ready_timeout).count()));
     const std::string advice =
         "make a PreemptionCheckpointHandler and call its run() for every step. If the program has one: raise "
         "--ready-timeout if it takes longer to start, and see that the ranks get REPRIEVE_RUN_DIR";
-    const int code = facts_.first.code.value_or(0);
-    if (notice.killed_s) {
+    const int code = first_.code.value_or(0);
+    if (notice_.killed_s) {
       add(Grade::problem, "no_handler",
           fmt::format("{}, and {} changed nothing: the program continued until it was killed", seen,
                       facts_.signal_name()),
           advice);
-    } else if (code > kSignalled || !notice.ranks_survive_signal) {
+    } else if (code > kSignalled || !notice_.ranks_survive_signal) {
       add(Grade::problem, "no_handler",
           fmt::format("{}, and the program has no handler for {}: the command ended with {} after {}", seen,
-                      facts_.signal_name(), code_text(code), seconds_text(notice.ended_s.value_or(0))),
+                      facts_.signal_name(), code_text(code), seconds_text(notice_.ended_s.value_or(0))),
           advice);
     } else {
       add(Grade::unknown, "no_handler",
           fmt::format("{}; the command ended with {}, {} after {}: whether it saved, only you can see", seen,
-                      code_text(code), seconds_text(notice.ended_s.value_or(0)), facts_.signal_name()),
+                      code_text(code), seconds_text(notice_.ended_s.value_or(0)), facts_.signal_name()),
           advice);
     }
   }
 
   void judge_notice() {
     judge_arrival();
-    if (facts_.notice->saved_s) {
+    if (notice_.saved_s) {
       judge_save();
       judge_exit_code();
       judge_grace();
@@ -437,8 +433,7 @@ class Judge {
   }
 
   void judge_arrival() {
-    const ObservedNotice& notice = *facts_.notice;
-    if (notice.told.empty()) {
+    if (notice_.told.empty()) {
       add(Grade::problem, "no_notice_sent",
           facts_.asked.way == NoticeWay::slurm_grace
               ? "at the start of the grace time Slurm signals the tasks of srun alone, and there are none: the notice "
@@ -449,89 +444,85 @@ class Judge {
               : std::string());
       return;
     }
-    if (notice.arrivals.empty()) {
+    if (notice_.arrivals.empty()) {
       return;
     }
     std::set<int> ranks;
     double last = 0;
-    for (const Arrival& arrival : notice.arrivals) {
+    for (const Arrival& arrival : notice_.arrivals) {
       ranks.insert(arrival.rank);
       last = std::max(last, arrival.seconds);
     }
-    const bool all = std::cmp_equal(ranks.size(), facts_.first.world_size);
+    const bool all = std::cmp_equal(ranks.size(), first_.world_size);
     add(Grade::good, "arrived",
         fmt::format("the notice arrived at {} of {}{}, within {} ({})", ranks.size(),
-                    core::count_text(facts_.first.world_size, "rank"),
+                    core::count_text(first_.world_size, "rank"),
                     all ? "" : fmt::format(" ({}; one is enough)", list_of(ranks)), seconds_text(last),
-                    notice.arrivals.front().source));
+                    notice_.arrivals.front().source));
   }
 
   void judge_save() {
-    const ObservedNotice& notice = *facts_.notice;
     add(Grade::good, "saved",
-        fmt::format("step {} was saved {} after the notice; the save itself took {}", notice.saved_step.value_or(0),
-                    seconds_text(*notice.saved_s), seconds_text(notice.save_s)));
+        fmt::format("step {} was saved {} after the notice; the save itself took {}", notice_.saved_step.value_or(0),
+                    seconds_text(*notice_.saved_s), seconds_text(notice_.save_s)));
     judge_killed_ranks();
   }
 
   /// The state is safe, but something ended the ranks before they left by themselves.
   void judge_killed_ranks() {
-    const ObservedNotice& notice = *facts_.notice;
-    if (notice.left_s || (notice.ended_s && !notice.killed_s)) {
+    if (notice_.left_s || (notice_.ended_s && !notice_.killed_s)) {
       return;
     }
-    const std::string killed = seconds_text(notice.killed_s.value_or(facts_.grace_s()));
-    if (notice.trained_on_s) {
+    const std::string killed = seconds_text(notice_.killed_s.value_or(facts_.grace_s()));
+    if (notice_.trained_on_s) {
       add(Grade::problem, "grace_period",
           fmt::format(
               "after that save the program continued, counting on {} more, and was killed {} after the notice: what "
               "it did in between is lost, and the command ends without the restart code",
-              seconds_text(*notice.trained_on_s), killed),
+              seconds_text(*notice_.trained_on_s), killed),
           "set termination.grace_period_s to the platform's grace or less; 0: save once, and leave");
       return;
     }
     add(Grade::warning, "did_not_leave",
         fmt::format("the state was saved, but the command had not ended {} after the notice, and was killed", killed),
-        notice.blocked_ranks.empty() ? "see what the program does after its last save"
-                                     : "ranks hang in a write to their output, which nobody reads: send it to a file");
+        notice_.blocked_ranks.empty() ? "see what the program does after its last save"
+                                      : "ranks hang in a write to their output, which nobody reads: send it to a file");
   }
 
   std::string lost_work() const {
-    const ObservedNotice& notice = *facts_.notice;
-    return notice.older_step ? fmt::format("a restart would go back to the checkpoint of step {}", *notice.older_step)
-                             : std::string("there is no checkpoint, and a restart would start from the beginning");
+    return notice_.older_step ? fmt::format("a restart would go back to the checkpoint of step {}", *notice_.older_step)
+                              : std::string("there is no checkpoint, and a restart would start from the beginning");
   }
 
   void judge_missing_save() {
-    const ObservedNotice& notice = *facts_.notice;
-    if (!notice.save_error.empty()) {
-      add(Grade::problem, "save_failed", fmt::format("the save failed: {}; {}", notice.save_error, lost_work()),
+    if (!notice_.save_error.empty()) {
+      add(Grade::problem, "save_failed", fmt::format("the save failed: {}; {}", notice_.save_error, lost_work()),
           "remove the cause that the error names; `df` and `df -i` tell whether the file system is full");
-    } else if (!notice.blocked_ranks.empty()) {
+    } else if (!notice_.blocked_ranks.empty()) {
       add(Grade::problem, "output_blocked",
-          fmt::format("rank {} hung in a write to its output, which nobody read; {}", list_of(notice.blocked_ranks),
+          fmt::format("rank {} hung in a write to its output, which nobody read; {}", list_of(notice_.blocked_ranks),
                       lost_work()),
           "send the output to a file, not into a pipe whose reader may stop; mpirun stops reading once it got SIGTERM: "
           "there, " +
               std::string(kUseRun));
-    } else if (notice.killed_s && notice.agreed_s) {
+    } else if (notice_.killed_s && notice_.agreed_s) {
       add(Grade::problem, "save_too_slow",
           fmt::format("the ranks agreed after {}, but the save was not over when the grace of {} was; {}",
-                      seconds_text(*notice.agreed_s), seconds_text(facts_.grace_s()), lost_work()),
+                      seconds_text(*notice_.agreed_s), seconds_text(facts_.grace_s()), lost_work()),
           "ask for a longer grace, or save less");
-    } else if (notice.killed_s && notice.ranks_survive_signal) {
+    } else if (notice_.killed_s && notice_.ranks_survive_signal) {
       add(Grade::problem, "step_too_long",
           fmt::format("no step ended within the grace of {}{}; {}", seconds_text(facts_.grace_s()),
-                      notice.longest_step_s > 0
-                          ? fmt::format(" (the longest before took {})", seconds_text(notice.longest_step_s))
+                      notice_.longest_step_s > 0
+                          ? fmt::format(" (the longest before took {})", seconds_text(notice_.longest_step_s))
                           : std::string(),
                       lost_work()),
           "make the steps shorter, put save_checkpoint_if_preempted() between their parts, or ask for a longer grace");
-    } else if (notice.killed_s) {
+    } else if (notice_.killed_s) {
       add(Grade::problem, "not_watched",
           fmt::format("the notice had no effect until the grace of {} was over; {}", seconds_text(facts_.grace_s()),
                       lost_work()),
-          notice.told.empty()
+          notice_.told.empty()
               ? ""
               : fmt::format("add {} to termination.signals, or send another signal", facts_.signal_name()));
     } else {
@@ -541,21 +532,19 @@ class Judge {
 
   /// Everything ended within the grace, but nothing was saved.
   void judge_early_end() {
-    const ObservedNotice& notice = *facts_.notice;
-    const std::string code = code_text(facts_.first.code.value_or(0));
-    if (!facts_.first.error.empty()) {
-      add(Grade::problem, "error",
-          fmt::format("the ranks ended with an error: {}; {}", facts_.first.error, lost_work()));
-    } else if (facts_.first.code == 0) {
+    const std::string code = code_text(first_.code.value_or(0));
+    if (!first_.error.empty()) {
+      add(Grade::problem, "error", fmt::format("the ranks ended with an error: {}; {}", first_.error, lost_work()));
+    } else if (first_.code == 0) {
       add(Grade::unknown, "finished", "the program came to its end before it could save", kEarlierNotice);
-    } else if (notice.command_died_first) {
+    } else if (notice_.command_died_first) {
       add(Grade::problem, "script_died",
           fmt::format("the command itself was ended by the notice after {} ({}), while its ranks worked on and heard "
                       "nothing: a platform ends them with it; {}",
-                      seconds_text(notice.ended_s.value_or(0)), code, lost_work()),
+                      seconds_text(notice_.ended_s.value_or(0)), code, lost_work()),
           std::string("a shell without a trap dies of the signal: write `exec` before the launcher, or ") + kUseRun);
     } else {
-      const double end = notice.rank_ends.empty() ? notice.ended_s.value_or(0) : notice.rank_ends.begin()->second;
+      const double end = notice_.rank_ends.empty() ? notice_.ended_s.value_or(0) : notice_.rank_ends.begin()->second;
       add(Grade::problem, "killed_early",
           fmt::format("the ranks were ended {} after the notice, before a save, although the grace is {}; the command "
                       "ended with {}; {}",
@@ -566,12 +555,11 @@ class Judge {
   }
 
   void judge_exit_code() {
-    const ObservedNotice& notice = *facts_.notice;
-    const int code = facts_.first.code.value_or(0);
-    if (notice.killed_s || notice.restart_code == 0) {
+    const int code = first_.code.value_or(0);
+    if (notice_.killed_s || notice_.restart_code == 0) {
       return;
     }
-    if (code == notice.restart_code) {
+    if (code == notice_.restart_code) {
       add(Grade::good, "exit_code", fmt::format("the command ended with the restart code, {}", code));
       return;
     }
@@ -582,13 +570,14 @@ class Judge {
       advice = std::string("mpirun returns 1 once it got SIGTERM, whatever its ranks return: ") + kUseRun;
     }
     add(Grade::problem, "exit_code",
-        fmt::format("the ranks left with code {}, but the command ended with {}", notice.restart_code, code_text(code)),
+        fmt::format("the ranks left with code {}, but the command ended with {}", notice_.restart_code,
+                    code_text(code)),
         std::move(advice));
   }
 
   void judge_grace() {
     const auto costs = grace_costs(facts_);
-    if (!costs || facts_.notice->told.empty() || facts_.notice->killed_s) {
+    if (!costs || notice_.told.empty() || notice_.killed_s) {
       return;
     }
     const double needed = grace_needed_s(*costs);
@@ -614,14 +603,13 @@ class Judge {
       add(Grade::unknown, "no_restart", "there was no second start");
       return;
     }
-    const ObservedStart& second = *facts_.second;
-    if (!second.error.empty()) {
-      add(Grade::problem, "restart_failed", "the second start failed: " + second.error,
+    if (!second_.error.empty()) {
+      add(Grade::problem, "restart_failed", "the second start failed: " + second_.error,
           "register the same variables, of the same types and shapes, in every start");
-    } else if (!second.opened || !second.ready) {
+    } else if (!second_.opened || !second_.ready) {
       add(Grade::problem, "restart_failed",
-          second.code
-              ? fmt::format("the second start ended with {} before the ranks were ready", code_text(*second.code))
+          second_.code
+              ? fmt::format("the second start ended with {} before the ranks were ready", code_text(*second_.code))
               : "the second start did not come to its first step in time",
           kSeeAbove);
     } else {
@@ -630,26 +618,25 @@ class Judge {
   }
 
   void judge_restored() {
-    const ObservedStart& second = *facts_.second;
-    const std::uint64_t saved = facts_.notice->saved_step.value_or(0);
-    if (second.directory != facts_.first.directory) {
+    const std::uint64_t saved = notice_.saved_step.value_or(0);
+    if (second_.directory != first_.directory) {
       add(Grade::problem, "directory_changed",
           fmt::format("the restart starts from the beginning: the first start saved in {}, the second looks in {}",
-                      facts_.first.directory.string(), second.directory.string()),
+                      first_.directory.string(), second_.directory.string()),
           "give every start of the job the same directory: no date, process or counter in its name");
-    } else if (!second.restored_step) {
+    } else if (!second_.restored_step) {
       add(Grade::problem, "begins_anew", "the restart starts from the beginning, although the checkpoint is there",
           "the program, or its script, may empty its directory at the start, or use another prefix each time");
-    } else if (*second.restored_step != saved) {
+    } else if (*second_.restored_step != saved) {
       add(Grade::problem, "another_step",
-          fmt::format("step {} was saved, but the restart resumes at step {}", saved, *second.restored_step));
+          fmt::format("step {} was saved, but the restart resumes at step {}", saved, *second_.restored_step));
     } else {
       add(Grade::good, "resumed",
-          fmt::format("the restart resumed at step {}, restored in {}", saved, seconds_text(second.restore_s)));
-      if (!second.saves.empty()) {
+          fmt::format("the restart resumed at step {}, restored in {}", saved, seconds_text(second_.restore_s)));
+      if (!second_.saves.empty()) {
         add(Grade::good, "first_save",
             fmt::format("the first save after the restart took {}: a notice that comes early waits for it",
-                        seconds_text(second.saves.front().seconds)));
+                        seconds_text(second_.saves.front().seconds)));
       }
       judge_state();
     }
@@ -675,6 +662,9 @@ class Judge {
   }
 
   const DrillFacts& facts_;
+  const ObservedStart& first_ = facts_.first;
+  const ObservedNotice notice_ = facts_.notice.value_or(ObservedNotice());
+  const ObservedStart second_ = facts_.second.value_or(ObservedStart());
   std::vector<Finding> findings_;
 };
 
@@ -691,10 +681,6 @@ std::optional<GraceCosts> grace_costs(const DrillFacts& facts) {
   const bool saved_again = facts.second && !facts.second->saves.empty();
   const double first_save = saved_again ? facts.second->saves.front().seconds : 0.0;
   return GraceCosts{wait, std::max(notice.save_s, first_save), std::max(0.0, end - *notice.saved_s)};
-}
-
-const char* to_string(Finding::Grade grade) noexcept {
-  return tool::name_of(grade, {"good", "warning", "problem", "unknown"});
 }
 
 std::vector<Finding> judge_replay(const ReplayFacts& facts) { return ReplayJudge(facts).judge(); }

@@ -185,7 +185,9 @@ class JobSupervisor {
     } else if (interrupts_ == 2) {
       say("warning", loss_text());
     } else if (!kill_at_ && run_ && !run_->code()) {
-      end_at_once();
+      say("kill", "ending the run at once");
+      run_->terminate();
+      kill_at_ = Clock::now() + kTerminateTimeout;
     }
   }
 
@@ -268,17 +270,17 @@ class JobSupervisor {
     }
     directory.write_text(kFetching, "", core::kOwnFile, false);
     say("fetch", "no checkpoint in " + settings_.directory->string() + ": running the command of --before-start");
-    command_ = start_in_shell(settings_.before_start, *settings_.directory);
-    wait_while([&] { return !command_->code() && !plan_.requested(); }, Clock::now() + settings_.command_timeout);
-    if (command_->code() == 0) {
+    Command command = start_in_shell(settings_.before_start, *settings_.directory);
+    wait_while([&] { return !command.code() && !plan_.requested(); }, Clock::now() + settings_.command_timeout);
+    if (command.code() == 0) {
       directory.remove_file(kFetching);
       return true;
     }
     const std::string problem =
-        plan_.requested()  ? "was interrupted"
-        : command_->code() ? fmt::format("ended with code {}: {}", *command_->code(), in_one_line(command_->output()))
-                           : "took too long";
-    command_->kill_all();
+        plan_.requested() ? "was interrupted"
+        : command.code()  ? fmt::format("ended with code {}: {}", *command.code(), in_one_line(command.output()))
+                          : "took too long";
+    command.kill_all();
     say("give_up", "the command of --before-start " + problem +
                        ". Nothing was started: the program would begin at step 0. Let the command end with 0 where "
                        "there is nothing to fetch");
@@ -426,12 +428,6 @@ class JobSupervisor {
       say("warning",
           "the ranks watch no signal that can reach them: add SIGUSR1 to the signals of the program's settings");
     }
-  }
-
-  void end_at_once() {
-    say("kill", "ending the run at once");
-    run_->terminate();
-    kill_at_ = Clock::now() + kTerminateTimeout;
   }
 
   /// The copy of a checkpoint lives on when the program ends.
@@ -621,10 +617,9 @@ class JobSupervisor {
   bool requeue() {
     const auto limit = Clock::now() + kRequeueTimeout;
     while (!slurm_decided_ && Clock::now() < limit) {
-      command_ = std::make_unique<Command>(std::vector<std::string>{"scontrol", "requeue", slurm_->job_id()},
-                                           termination::slurm_environment());
-      wait_while([&] { return !command_->code(); }, limit);
-      if (command_->code() == 0) {
+      Command command({"scontrol", "requeue", slurm_->job_id()}, termination::slurm_environment());
+      wait_while([&] { return !command.code(); }, limit);
+      if (command.code() == 0) {
         return true;
       }
       wait_while([&] { return !slurm_decided_; }, Clock::now() + kRequeuePause);
@@ -760,12 +755,9 @@ class JobSupervisor {
   // The hosts of a start.
 
   std::string slurm_node_names() {
-    command_ =
-        std::make_unique<Command>(std::vector<std::string>{"scontrol", "show", "hostnames"}, EnvironmentChanges{});
-    wait_while([&] { return !command_->code(); }, Clock::now() + kNodeNamesTimeout);
-    std::string names = command_->code() == 0 ? command_->output() : "";
-    command_.reset();
-    return names;
+    Command command({"scontrol", "show", "hostnames"});
+    wait_while([&] { return !command.code(); }, Clock::now() + kNodeNamesTimeout);
+    return command.code() == 0 ? command.output() : "";
   }
 
   /// Those that Open MPI's mpirun may use, by its command or by the job. Empty where it is not in the command.
@@ -824,13 +816,15 @@ class JobSupervisor {
   }
 
   /// Has the launcher start @p words on each of these hosts.
-  std::unique_ptr<HostProbe> run_on(const std::vector<HostSlots>& hosts, milliseconds patience,
-                                    const std::vector<std::string>& words, int attempts, const auto& is_stopped) {
-    auto probe = std::make_unique<HostProbe>(settings_.command, hosts, patience, words, attempts);
-    for (probe->advance(); !probe->is_done() && !is_stopped(); probe->advance()) {
-      wait(kShortWait);
-    }
-    return probe;
+  HostAnswers run_on(const std::vector<HostSlots>& hosts, milliseconds patience, const std::vector<std::string>& words,
+                     int attempts, const auto& is_stopped) {
+    return ask_hosts(settings_.command, hosts, patience, words, attempts, [&] {
+      const bool goes_on = !is_stopped();
+      if (goes_on) {
+        wait(kShortWait);
+      }
+      return goes_on;
+    });
   }
 
   std::set<std::string> find_dead_hosts() {
@@ -838,14 +832,14 @@ class JobSupervisor {
     const auto asked =
         run_on(need_.hosts, settings_.hosts->patience, kQuestion, kAttempts, [&] { return plan_.requested(); });
     std::set<std::string> dead;
-    if (asked->dead().size() == need_.hosts.size()) {
+    if (asked.dead.size() == need_.hosts.size()) {
       say("warning", fmt::format("no host answers {}, so none is left out: {}", settings_.command.front(),
-                                 asked->dead().begin()->second));
+                                 asked.dead.begin()->second));
       return dead;
     }
-    std::map<std::string, std::string> left_out = asked->dead();
+    std::map<std::string, std::string> left_out = asked.dead;
     std::erase_if(ending_machines_, [&](const std::string& machine) {
-      const auto host = asked->host_that_says(machine);
+      const auto host = asked.host_that_says(machine);
       if (host) {
         left_out.emplace(*host, "its machine is about to end");
       }
@@ -915,20 +909,19 @@ class JobSupervisor {
     std::string said;
     bool keeps_running = true;
     for (int round = 0; round < kDrainRounds && keeps_running; ++round) {
-      command_ = std::make_unique<Command>(with_all_output(words), EnvironmentChanges{});
-      wait_while([&] { return !command_->code() && !draining_is_stopped_(); }, limit);
-      const bool has_ended = command_->code().has_value();
+      Command command(with_all_output(words));
+      wait_while([&] { return !command.code() && !draining_is_stopped_(); }, limit);
+      const bool has_ended = command.code().has_value();
       if (!has_ended) {
-        command_->kill_all();
-        wait_while([&] { return !command_->code(); }, Clock::time_point::max());
+        command.kill_all();
+        wait_while([&] { return !command.code(); }, Clock::time_point::max());
       }
-      const std::string text = has_ended ? in_one_line(command_->output()) : "stopped";
+      const std::string text = has_ended ? in_one_line(command.output()) : "stopped";
       if (std::exchange(said, text) != text) {
-        say("local_drain", fmt::format("node-local copies: {}", text), {{"code", *command_->code()}});
+        say("local_drain", fmt::format("node-local copies: {}", text), {{"code", *command.code()}});
       }
-      keeps_running = has_ended && *command_->code() == kPartsAreMissing;
+      keeps_running = has_ended && *command.code() == kPartsAreMissing;
     }
-    command_.reset();
   }
 
   /// Each flushes what it has, and the last one completes the checkpoint. Then the others, who ended with an error
@@ -937,7 +930,7 @@ class JobSupervisor {
     const auto patience = settings_.hosts ? settings_.hosts->patience : kHostAnswerTimeout;
     std::vector<HostSlots> living = hosts;
     const auto asked = run_on(hosts, patience, kQuestion, kAttempts, draining_is_stopped_);
-    std::erase_if(living, [&](const HostSlots& host) { return asked->dead().contains(host.name); });
+    std::erase_if(living, [&](const HostSlots& host) { return asked.dead.contains(host.name); });
     if (living.empty() || draining_is_stopped_()) {
       say("warning", "node-local copies are left where they are: no host answers");
       return;
@@ -947,13 +940,13 @@ class JobSupervisor {
     for (int round = 0; round < kDrainRounds && !living.empty() && !draining_is_stopped_(); ++round) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now());
       const auto drained = run_on(living, std::max(left, std::chrono::milliseconds(0)), words, 1, draining_is_stopped_);
-      for (const auto& [host, answer] : drained->answers()) {
+      for (const auto& [host, answer] : drained.answers) {
         const std::string text = in_one_line(answer);
         if (std::exchange(said[host], text) != text) {
           say("local_drain", fmt::format("node-local copies on {}: {}", host, text), {{"host", host}});
         }
       }
-      std::erase_if(living, [&](const HostSlots& host) { return !drained->dead().contains(host.name); });
+      std::erase_if(living, [&](const HostSlots& host) { return !drained.dead.contains(host.name); });
     }
   }
 
@@ -964,7 +957,6 @@ class JobSupervisor {
   std::vector<std::string> command_line_;  ///< of the next start
   HostNeed need_;
   std::set<std::string> ending_machines_;  ///< that a cloud is about to take away, by their own names
-  std::unique_ptr<Command> command_;       ///< one of scontrol, while it runs
   std::optional<AfterCommit> after_commit_;
   std::unique_ptr<SupervisedRun> run_;
   NoticePlan plan_;

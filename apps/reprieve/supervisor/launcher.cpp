@@ -2,10 +2,8 @@
 #include "supervisor/launcher.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <fstream>
 #include <iterator>
@@ -18,6 +16,7 @@
 #include "core/values.hpp"
 #include "reprieve/error.hpp"
 #include "termination/signal_flag.hpp"
+#include "text.hpp"
 
 namespace reprieve::supervisor {
 
@@ -94,143 +93,6 @@ bool is_among(std::string_view words, const std::string& word) {
   const bool is_one = !word.empty() && word.find(' ') == std::string::npos;
   return is_one && fmt::format(" {} ", words).find(" " + word + " ") != std::string::npos;
 }
-
-/// The names of commands that several launchers share.
-constexpr std::array kCommonNames{"mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi"};
-
-bool is_common_name(const std::string& program) {
-  return std::ranges::find(kCommonNames, program) != kCommonNames.end();
-}
-
-/// Nothing for a common name.
-const LauncherTraits* traits_of(const std::string& program) {
-  for (const LauncherTraits& each : launchers()) {
-    if (std::ranges::find(each.programs, program) != each.programs.end()) {
-      return &each;
-    }
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-const std::vector<LauncherTraits>& launchers() {
-  static const std::vector<LauncherTraits> kLaunchers{
-      {.name = "Open MPI 4.1",
-       .programs = {"orterun"},
-       .variables = "OMPI_MCA_",
-       .agent = "orte_launch_agent",
-       .daemon = "orted",
-       .kill_parameter = "odls_base_sigkill_timeout",
-       .kill_s = 2},
-      {.name = "Open MPI 5.0",
-       .programs = {"prterun", "prte"},
-       .variables = "PRTE_MCA_",
-       .agent = "prte_launch_agent",
-       .daemon = "prted",
-       .kill_s = 0.5},
-      {.name = "MPICH", .programs = {"mpirun.mpich", "mpiexec.mpich", "mpiexec.hydra"}},
-      {.name = "Slurm", .programs = {"srun"}, .has_children = false},
-      {.name = "PRRTE", .programs = {"prun"}, .has_children = false},
-  };
-  return kLaunchers;
-}
-
-const LauncherTraits* open_mpi_of(const std::string& version_line) {
-  const auto& all = launchers();
-  const auto found = std::ranges::find_if(all, [&](const LauncherTraits& each) {
-    const std::string number = each.name.substr(each.name.rfind(' ') + 1);
-    return !each.daemon.empty() && version_line.find("(Open MPI) " + number + ".") != std::string::npos;
-  });
-  return found == all.end() ? nullptr : &*found;
-}
-
-std::string kill_times() {
-  std::string text;
-  for (const LauncherTraits& each : launchers()) {
-    if (each.kill_s > 0) {
-      text += fmt::format("{}{} after {:g} s", text.empty() ? "" : ", ", each.name, each.kill_s);
-    }
-  }
-  return text;
-}
-
-bool is_launcher(const std::string& program) { return is_common_name(program) || traits_of(program) != nullptr; }
-
-std::vector<std::string> launcher_commands() {
-  std::vector<std::string> names(kCommonNames.begin(), kCommonNames.end());
-  for (const LauncherTraits& each : launchers()) {
-    names.insert(names.end(), each.programs.begin(), each.programs.end());
-  }
-  return names;
-}
-
-bool is_open_mpi(const std::string& program) {
-  const LauncherTraits* traits = traits_of(program);
-  return traits == nullptr ? is_common_name(program) : !traits->daemon.empty() || traits->name == "PRRTE";
-}
-
-bool has_children(const std::string& launcher) {
-  const LauncherTraits* traits = traits_of(launcher);
-  return traits == nullptr || traits->has_children;
-}
-
-std::vector<NoticeTarget> notice_targets(pid_t started, const std::vector<ProcessInfo>& processes,
-                                         const RunProgress& progress, const std::string& host) {
-  const auto signal = forwarded_signal(progress);
-  std::vector<NoticeTarget> targets;
-  if (signal) {
-    for (const pid_t launcher : outermost_launchers(processes)) {
-      targets.push_back({launcher, *signal});
-    }
-  }
-  if (targets.empty()) {
-    targets = local_chiefs(processes, progress, host);
-  }
-  if (targets.empty() && signal) {
-    targets.push_back({started, *signal});
-  }
-  return targets;
-}
-
-EnvironmentChanges launch_environment(const LaunchSettings& settings, const EnvironmentLookup& environment) {
-  EnvironmentChanges changes;
-  changes[core::kRunDirectoryVariable] = settings.run_directory.string();
-  if (settings.watches_end) {
-    changes[core::kWatchesEndVariable] = "1";
-  }
-  // The launcher splits the value at blanks, and what stands last is its daemon.
-  const std::string directory = settings.directory ? settings.directory->string() : "";
-  const bool can_be_split =
-      !has_space(settings.tool.string()) && !has_space(settings.run_directory.string()) && !has_space(directory);
-  for (const LauncherTraits& each : launchers()) {
-    if (settings.shield_daemons && can_be_split && !each.agent.empty()) {
-      changes[each.variables + each.agent] =
-          fmt::format("{} launch-agent --run-dir {}{} {}", settings.tool.string(), settings.run_directory.string(),
-                      directory.empty() ? "" : " --directory " + directory, each.daemon);
-    }
-    if (settings.link_timeout_s > 0 && !each.variables.empty()) {
-      set_link_timeout(changes, each.variables, settings.link_timeout_s);
-    }
-  }
-  std::erase_if(changes, [&](const auto& change) {
-    return change.first != core::kRunDirectoryVariable && environment(change.first).has_value();
-  });
-  if (!directory.empty()) {
-    changes[core::kDirectoryVariable] = directory;
-  }
-  return changes;
-}
-
-bool spans_nodes(const std::vector<std::string>& command, const EnvironmentLookup& environment) {
-  constexpr std::string_view kHostOptions =
-      "-H -host --host -hostfile --hostfile -machinefile --machinefile --default-hostfile";
-  const bool named = std::ranges::any_of(command, [&](const auto& word) { return is_among(kHostOptions, word); });
-  return named || environment("SLURM_JOB_NUM_NODES").value_or("1") != "1" || environment("PBS_NODEFILE") ||
-         environment("LSB_DJOB_HOSTFILE");
-}
-
-namespace {
 
 using Words = std::vector<std::string>;
 
@@ -332,7 +194,15 @@ int weight_of(const std::vector<HostSlots>& hosts, bool by_slots) {
   return weight;
 }
 
-/// Each is a launcher, with its daemon on the other host.
+/// What a host is asked: a launcher, with its daemon on that host.
+struct Question : Command {
+  using Command::Command;
+  Question(const Question&) = delete;
+  Question& operator=(const Question&) = delete;
+  ~Question() { kill_all(); }
+
+  std::chrono::steady_clock::time_point limit;
+};
 constexpr std::size_t kMostAtATime = 32;
 
 /// The first line that is text, and no frame around it.
@@ -347,6 +217,123 @@ std::string first_words(const std::string& output) {
 }
 
 }  // namespace
+
+const std::vector<LauncherTraits>& launchers() {
+  static const std::vector<LauncherTraits> kLaunchers{
+      {.name = "Open MPI 4.1",
+       .programs = {"orterun"},
+       .is_open_mpi = true,
+       .variables = "OMPI_MCA_",
+       .agent = "orte_launch_agent",
+       .daemon = "orted",
+       .kill_parameter = "odls_base_sigkill_timeout",
+       .kill_s = 2},
+      {.name = "Open MPI 5.0",
+       .programs = {"prterun", "prte"},
+       .is_open_mpi = true,
+       .variables = "PRTE_MCA_",
+       .agent = "prte_launch_agent",
+       .daemon = "prted",
+       .kill_s = 0.5},
+      {.name = "MPICH", .programs = {"mpirun.mpich", "mpiexec.mpich", "mpiexec.hydra"}},
+      {.name = "Slurm", .programs = {"srun"}, .has_children = false},
+      {.name = "PRRTE", .programs = {"prun"}, .has_children = false, .is_open_mpi = true},
+      // Names that several launchers share.
+      {.name = "mpirun", .programs = {"mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi"}, .is_open_mpi = true},
+  };
+  return kLaunchers;
+}
+
+const LauncherTraits* open_mpi_of(const std::string& version_line) {
+  const auto& all = launchers();
+  const auto found = std::ranges::find_if(all, [&](const LauncherTraits& each) {
+    const std::string number = each.name.substr(each.name.rfind(' ') + 1);
+    return !each.daemon.empty() && version_line.find("(Open MPI) " + number + ".") != std::string::npos;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::string kill_times() {
+  std::string text;
+  for (const LauncherTraits& each : launchers()) {
+    if (each.kill_s > 0) {
+      text += fmt::format("{}{} after {:g} s", text.empty() ? "" : ", ", each.name, each.kill_s);
+    }
+  }
+  return text;
+}
+
+const LauncherTraits* traits_of(const std::string& program) {
+  for (const LauncherTraits& each : launchers()) {
+    if (std::ranges::find(each.programs, program) != each.programs.end()) {
+      return &each;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> launcher_commands() {
+  std::vector<std::string> names;
+  for (const LauncherTraits& each : launchers()) {
+    names.insert(names.end(), each.programs.begin(), each.programs.end());
+  }
+  return names;
+}
+
+std::vector<NoticeTarget> notice_targets(pid_t started, const std::vector<ProcessInfo>& processes,
+                                         const RunProgress& progress, const std::string& host) {
+  const auto signal = forwarded_signal(progress);
+  std::vector<NoticeTarget> targets;
+  if (signal) {
+    for (const pid_t launcher : outermost_launchers(processes)) {
+      targets.push_back({launcher, *signal});
+    }
+  }
+  if (targets.empty()) {
+    targets = local_chiefs(processes, progress, host);
+  }
+  if (targets.empty() && signal) {
+    targets.push_back({started, *signal});
+  }
+  return targets;
+}
+
+EnvironmentChanges launch_environment(const LaunchSettings& settings, const EnvironmentLookup& environment) {
+  EnvironmentChanges changes;
+  changes[core::kRunDirectoryVariable] = settings.run_directory.string();
+  if (settings.watches_end) {
+    changes[core::kWatchesEndVariable] = "1";
+  }
+  // The launcher splits the value at blanks, and what stands last is its daemon.
+  const std::string directory = settings.directory ? settings.directory->string() : "";
+  const bool can_be_split =
+      !has_space(settings.tool.string()) && !has_space(settings.run_directory.string()) && !has_space(directory);
+  for (const LauncherTraits& each : launchers()) {
+    if (settings.shield_daemons && can_be_split && !each.agent.empty()) {
+      changes[each.variables + each.agent] =
+          fmt::format("{} launch-agent --run-dir {}{} {}", settings.tool.string(), settings.run_directory.string(),
+                      directory.empty() ? "" : " --directory " + directory, each.daemon);
+    }
+    if (settings.link_timeout_s > 0 && !each.variables.empty()) {
+      set_link_timeout(changes, each.variables, settings.link_timeout_s);
+    }
+  }
+  std::erase_if(changes, [&](const auto& change) {
+    return change.first != core::kRunDirectoryVariable && environment(change.first).has_value();
+  });
+  if (!directory.empty()) {
+    changes[core::kDirectoryVariable] = directory;
+  }
+  return changes;
+}
+
+bool spans_nodes(const std::vector<std::string>& command, const EnvironmentLookup& environment) {
+  constexpr std::string_view kHostOptions =
+      "-H -host --host -hostfile --hostfile -machinefile --machinefile --default-hostfile";
+  const bool named = std::ranges::any_of(command, [&](const auto& word) { return is_among(kHostOptions, word); });
+  return named || environment("SLURM_JOB_NUM_NODES").value_or("1") != "1" || environment("PBS_NODEFILE") ||
+         environment("LSB_DJOB_HOSTFILE");
+}
 
 std::optional<int> ranks_of(const Words& command) {
   const auto option = rank_option(command);
@@ -439,32 +426,28 @@ std::vector<HostSlots> parse_host_list(const std::string& text) {
 
 std::vector<HostSlots> parse_host_file(const std::string& text) {
   static const std::regex kSlots(R"(\b(slots|count)\s*=\s*([0-9]+))");
-  struct Lines {
-    int plain = 0;
-    int slots = 0;
-  };
   std::vector<HostSlots> hosts;
-  std::vector<Lines> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) {
+  std::map<std::string, int> lines_without_slots;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
     line.resize(std::min(line.find('#'), line.size()));
     std::istringstream words(line);
     std::string name;
     if (!(words >> name)) {
       continue;
     }
-    const auto place = static_cast<std::size_t>(&entry_of(hosts, name) - hosts.data());
-    lines.resize(hosts.size());
+    HostSlots& host = entry_of(hosts, name);
     std::smatch found;
     if (std::regex_search(line, found, kSlots)) {
-      lines[place].slots += to_number(found[2]);
+      host.slots += to_number(found[2]);
     } else {
-      ++lines[place].plain;
+      ++lines_without_slots[name];
     }
   }
-  for (std::size_t place = 0; place < hosts.size(); ++place) {
-    const bool is_unknown = lines[place].slots == 0 && lines[place].plain == 1;
-    hosts[place].slots = is_unknown ? 0 : lines[place].slots + lines[place].plain;
+  for (HostSlots& host : hosts) {
+    const int more = lines_without_slots[host.name];
+    const bool is_unknown = host.slots == 0 && more == 1;
+    host.slots += is_unknown ? 0 : more;
   }
   return hosts;
 }
@@ -485,11 +468,10 @@ std::vector<HostSlots> slurm_hosts(const std::string& names, const std::string& 
 }
 
 std::string to_text(const std::vector<HostSlots>& hosts) {
-  std::string text;
-  for (const HostSlots& host : hosts) {
-    text += (text.empty() ? "" : ",") + host.name + ":" + (host.slots > 0 ? std::to_string(host.slots) : "*");
-  }
-  return text;
+  const auto text_of = [](const HostSlots& host) {
+    return host.name + ":" + (host.slots > 0 ? std::to_string(host.slots) : "*");
+  };
+  return tool::joined(hosts, text_of, ",");
 }
 
 std::vector<HostSlots> read_host_file(const std::string& path) {
@@ -500,11 +482,7 @@ std::vector<HostSlots> read_host_file(const std::string& path) {
   return parse_host_file({std::istreambuf_iterator<char>(file), {}});
 }
 
-std::string host_names(const std::vector<HostSlots>& hosts) {
-  std::vector<std::string> names;
-  std::ranges::transform(hosts, std::back_inserter(names), &HostSlots::name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
+std::string host_names(const std::vector<HostSlots>& hosts) { return tool::joined(hosts, &HostSlots::name); }
 
 int slots_of(const std::vector<HostSlots>& hosts, int spares) {
   int slots = 0;
@@ -542,42 +520,8 @@ std::optional<HostChoice> choose_hosts(const HostNeed& need, const std::set<std:
   return is_enough ? std::optional(choice) : std::nullopt;
 }
 
-HostProbe::HostProbe(std::vector<std::string> command, const std::vector<HostSlots>& hosts,
-                     std::chrono::milliseconds patience, std::vector<std::string> words, int attempts)
-    : command_(std::move(command)), patience_(patience), words_(std::move(words)) {
-  for (const HostSlots& host : hosts) {
-    waiting_.push_back(host.name);
-    attempts_left_[host.name] = attempts;
-  }
-  std::reverse(waiting_.begin(), waiting_.end());
-}
-
-HostProbe::~HostProbe() {
-  for (const auto& [host, running] : running_) {
-    running.command->kill_all();
-  }
-}
-
-void HostProbe::advance() {
-  take_ended();
-  while (!waiting_.empty() && running_.size() < kMostAtATime) {
-    const std::string host = waiting_.back();
-    Running& started = running_[host];
-    started.command =
-        std::make_unique<Command>(with_all_output(on_host(command_, host, with_rest(words_))), EnvironmentChanges{});
-    started.limit = Clock::now() + patience_;
-    --attempts_left_[host];
-    waiting_.pop_back();
-  }
-  for (const auto& [host, running] : running_) {
-    if (Clock::now() >= running.limit && dead_.emplace(host, "no answer in " + core::duration_text(patience_)).second) {
-      running.command->kill_all();  // and its end is waited for
-    }
-  }
-}
-
-std::optional<std::string> HostProbe::host_that_says(const std::string& line) const {
-  for (const auto& [host, answer] : answers_) {
+std::optional<std::string> HostAnswers::host_that_says(const std::string& line) const {
+  for (const auto& [host, answer] : answers) {
     if (("\n" + answer + "\n").find("\n" + line + "\n") != std::string::npos) {
       return host;
     }
@@ -585,21 +529,44 @@ std::optional<std::string> HostProbe::host_that_says(const std::string& line) co
   return std::nullopt;
 }
 
-void HostProbe::take_ended() {
-  for (auto each = running_.begin(); each != running_.end();) {
-    Command& command = *each->second.command;
-    if (command.code()) {
-      answers_[each->first] = command.output();
+HostAnswers ask_hosts(const Words& command, const std::vector<HostSlots>& hosts, std::chrono::milliseconds patience,
+                      const Words& words, int attempts, const std::function<bool()>& wait) {
+  using Clock = std::chrono::steady_clock;
+  HostAnswers result;
+  std::vector<std::string> waiting;  // the next one is the last
+  std::ranges::transform(hosts.rbegin(), hosts.rend(), std::back_inserter(waiting), &HostSlots::name);
+  std::map<std::string, int> begun;
+  std::map<std::string, Question> running;
+  do {
+    for (auto each = running.begin(); each != running.end();) {
+      auto& [host, question] = *each;
+      const auto code = question.code();
+      if (code) {
+        result.answers[host] = question.output();
+      }
+      if (code.value_or(0) != 0 && !result.dead.contains(host)) {
+        if (begun[host] < attempts) {
+          waiting.push_back(host);
+        } else {
+          result.dead.emplace(host, first_words(question.output()));
+        }
+      }
+      each = code ? running.erase(each) : std::next(each);
     }
-    if (command.code() && *command.code() != 0 && !dead_.contains(each->first)) {
-      if (attempts_left_[each->first] > 0) {
-        waiting_.push_back(each->first);
-      } else {
-        dead_.emplace(each->first, first_words(command.output()));
+    for (; !waiting.empty() && running.size() < kMostAtATime; waiting.pop_back()) {
+      const std::string& host = waiting.back();
+      running.try_emplace(host, with_all_output(on_host(command, host, with_rest(words)))).first->second.limit =
+          Clock::now() + patience;
+      ++begun[host];
+    }
+    for (auto& [host, question] : running) {
+      if (Clock::now() >= question.limit &&
+          result.dead.emplace(host, "no answer in " + core::duration_text(patience)).second) {
+        question.kill_all();  // and its end is waited for
       }
     }
-    each = command.code() ? running_.erase(each) : std::next(each);
-  }
+  } while ((!waiting.empty() || !running.empty()) && wait());
+  return result;
 }
 
 }  // namespace reprieve::supervisor

@@ -4,14 +4,14 @@
 /// @file
 /// What a supervisor has to know about launchers: how to reach the ranks through them, how to keep the scheduler's
 /// signals away from their daemons, how their commands say ranks and hosts, and which hosts answer. Pure, but for
-/// the files of hosts and HostProbe.
+/// the files of hosts and ask_hosts.
 
 #include <sys/types.h>
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -28,6 +28,7 @@ struct LauncherTraits {
   std::string name;                   ///< "Open MPI 5.0"
   std::vector<std::string> programs;  ///< its executables, behind all symbolic links
   bool has_children = true;           ///< the ranks of its own node are its children
+  bool is_open_mpi = false;           ///< takes the options of Open MPI's mpirun
   // Of Open MPI's mpirun alone:
   std::string variables{};  ///< the environment names its parameters with this before them
   std::string agent{};      ///< the parameter that names the command for a daemon on another node
@@ -44,15 +45,14 @@ const LauncherTraits* open_mpi_of(const std::string& version_line);
 /// "Open MPI 4.1 after 2 s, Open MPI 5.0 after 0.5 s": when SIGKILL follows a SIGTERM to mpirun.
 std::string kill_times();
 
-/// Whether an executable of this name starts ranks and forwards SIGUSR1 and SIGUSR2 to all of them.
-bool is_launcher(const std::string& program);
+/// Null unless an executable of this name starts ranks and forwards SIGUSR1 and SIGUSR2 to all of them.
+const LauncherTraits* traits_of(const std::string& program);
+
+inline bool is_launcher(const std::string& program) { return traits_of(program) != nullptr; }
+
+inline bool is_open_mpi(const std::string& program) { return is_launcher(program) && traits_of(program)->is_open_mpi; }
 
 std::vector<std::string> launcher_commands();
-
-bool is_open_mpi(const std::string& program);
-
-/// Whether the ranks of its own node are its children.
-bool has_children(const std::string& launcher);
 
 struct NoticeTarget {
   pid_t pid = 0;
@@ -183,50 +183,26 @@ struct NamedHosts {
 [[nodiscard]] std::optional<std::vector<std::string>> on_nodes_of_srun(const std::vector<std::string>& command,
                                                                        const std::vector<std::string>& words);
 
-/// Starts a small process on each host by the launcher itself, some hosts at a time: an unreachable host cannot get a
-/// rank. Until it is done, it must be advanced, and children be reaped. Thread: main.
-class HostProbe {
- public:
-  /// @param command  that of the program: its launcher, and how that reaches hosts
-  /// @param patience  for each host
-  /// @param words  what is started there
-  /// @param attempts  for each host whose answer is an error: launchers that start and end at the same time share
-  ///   directories, and one may fail for it
-  HostProbe(std::vector<std::string> command, const std::vector<HostSlots>& hosts, std::chrono::milliseconds patience,
-            std::vector<std::string> words, int attempts = 1);
-  ~HostProbe();
-  HostProbe(const HostProbe&) = delete;
-  HostProbe& operator=(const HostProbe&) = delete;
+/// What hosts said.
+struct HostAnswers {
+  std::map<std::string, std::string> dead;     ///< those that did not answer, each with what the launcher says
+  std::map<std::string, std::string> answers;  ///< of each host whose process has ended
 
-  /// Takes up what has ended, starts the next processes, and ends what takes too long. @throws UsageError if there is
-  /// no such launcher
-  void advance();
-  [[nodiscard]] bool is_done() const { return waiting_.empty() && running_.empty(); }
-
-  /// Those that did not answer, each with what the launcher says.
-  [[nodiscard]] const std::map<std::string, std::string>& dead() const noexcept { return dead_; }
-  /// What each host said, if it ended at all.
-  [[nodiscard]] const std::map<std::string, std::string>& answers() const noexcept { return answers_; }
   /// The host whose answer has this line.
   [[nodiscard]] std::optional<std::string> host_that_says(const std::string& line) const;
-
- private:
-  using Clock = std::chrono::steady_clock;
-  void take_ended();
-
-  struct Running {
-    std::unique_ptr<Command> command;
-    Clock::time_point limit;
-  };
-
-  std::vector<std::string> command_;
-  std::chrono::milliseconds patience_;
-  std::vector<std::string> words_;
-  std::vector<std::string> waiting_;          ///< the next one is the last
-  std::map<std::string, int> attempts_left_;  ///< of each host
-  std::map<std::string, Running> running_;
-  std::map<std::string, std::string> dead_;
-  std::map<std::string, std::string> answers_;
 };
+
+/// Starts a small process on each host by the launcher itself, some hosts at a time: an unreachable host cannot get a
+/// rank. Thread: main.
+/// @param command  that of the program: its launcher, and how that reaches hosts
+/// @param patience  for each host
+/// @param words  what is started there
+/// @param attempts  for each host whose answer is an error: launchers that start and end at the same time share
+///   directories, and one may fail for it
+/// @param wait  waits a moment, and reaps children; false: what still runs is killed
+/// @throws UsageError if there is no such launcher
+[[nodiscard]] HostAnswers ask_hosts(const std::vector<std::string>& command, const std::vector<HostSlots>& hosts,
+                                    std::chrono::milliseconds patience, const std::vector<std::string>& words,
+                                    int attempts, const std::function<bool()>& wait);
 
 }  // namespace reprieve::supervisor

@@ -83,13 +83,6 @@ int failure_of_exec(int pipe) {
   return got == ssize_t{sizeof error} ? error : 0;
 }
 
-/// An ignored signal never reaches the queue, and ignored SIGCHLD loses exit codes.
-void stop_ignoring(int signal) {
-  if (std::signal(signal, SIG_DFL) == SIG_ERR) {
-    fail("set a signal's disposition");
-  }
-}
-
 fs::path proc(pid_t pid) { return fs::path("/proc") / std::to_string(pid); }
 
 /// The variables that the process was started with; empty if they cannot be seen.
@@ -128,11 +121,6 @@ bool maps_mpi(pid_t pid) {
     }
   }
   return false;
-}
-
-std::string program_of(pid_t pid) {
-  std::error_code error;
-  return fs::read_symlink(proc(pid) / "exe", error).filename().string();
 }
 
 /// The parent of a living process.
@@ -263,7 +251,8 @@ std::vector<ProcessInfo> descendants_of(pid_t root, pid_t spared) {
   for (std::size_t next = 0; next < parents.size(); ++next) {
     const auto [first, last] = children.equal_range(parents[next]);
     for (auto child = first; child != last; ++child) {
-      found.push_back({child->second, child->first, program_of(child->second)});
+      const fs::path program = fs::read_symlink(proc(child->second) / "exe", error);
+      found.push_back({child->second, child->first, program.filename().string()});
       parents.push_back(child->second);
     }
   }
@@ -335,8 +324,11 @@ SignalQueue::SignalQueue() {
   if (::pthread_sigmask(SIG_BLOCK, &queued, &before_) != 0) {
     fail("block signals");
   }
+  // An ignored signal never reaches the queue, and ignored SIGCHLD loses exit codes.
   for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGURG, SIGXCPU, SIGALRM, SIGCHLD}) {
-    stop_ignoring(signal);
+    if (std::signal(signal, SIG_DFL) == SIG_ERR) {
+      fail("set a signal's disposition");
+    }
   }
   // Output into a closed pipe must not end the supervisor while the job runs.
   if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
@@ -384,19 +376,15 @@ std::vector<ProcessInfo> processes_of_run(const fs::path& run_directory) {
 }
 
 std::map<int, pid_t> rank_processes(const std::vector<ProcessInfo>& processes) {
-  std::map<int, const ProcessInfo*> found;
-  for (const ProcessInfo& process : processes) {
-    if (!process.rank) {
-      continue;
-    }
-    const ProcessInfo*& chosen = found[*process.rank];
-    if (chosen == nullptr || !chosen->uses_mpi) {
-      chosen = &process;
-    }
-  }
   std::map<int, pid_t> ranks;
-  for (const auto& [rank, process] : found) {
-    ranks[rank] = process->pid;
+  std::set<int> found;  // whose process uses MPI
+  for (const ProcessInfo& process : processes) {
+    if (process.rank && !found.contains(*process.rank)) {
+      ranks[*process.rank] = process.pid;
+      if (process.uses_mpi) {
+        found.insert(*process.rank);
+      }
+    }
   }
   return ranks;
 }
@@ -412,8 +400,6 @@ std::string mortal_parent(pid_t pid) {
   const std::string name = status_of(parent, "Name");
   return is_of_slurm && parent != ::getpid() && name != "slurmstepd" && !survives(parent, SIGTERM) ? name : "";
 }
-
-bool lives(pid_t pid) { return core::stat_of_process(pid).has_value(); }
 
 bool survives(pid_t pid, int signal) { return has_signal(pid, "SigCgt", signal) || has_signal(pid, "SigIgn", signal); }
 
@@ -434,7 +420,8 @@ std::vector<ProcessInfo> HungLaunchers::find(const std::vector<ProcessInfo>& pro
   }
   std::vector<ProcessInfo> hung;
   for (const ProcessInfo& process : processes) {
-    if (!is_launcher(process.program) || !has_children(process.program)) {
+    const LauncherTraits* const launcher = traits_of(process.program);
+    if (launcher == nullptr || !launcher->has_children) {
       continue;
     }
     Seen& seen = seen_.try_emplace(process.pid, Seen{now}).first->second;

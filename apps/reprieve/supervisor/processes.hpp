@@ -84,7 +84,7 @@ std::vector<ProcessInfo> descendants_of(pid_t root, pid_t spared = 0);
 class Command {
  public:
   /// Starts it. @throws UsageError if it is not found
-  Command(const std::vector<std::string>& arguments, const EnvironmentChanges& environment);
+  explicit Command(const std::vector<std::string>& arguments, const EnvironmentChanges& environment = {});
 
   /// Kills it and what it has started; its end is seen as any other.
   void kill_all();
@@ -139,7 +139,7 @@ std::map<int, pid_t> rank_processes(const std::vector<ProcessInfo>& processes);
 std::string mortal_parent(pid_t pid);
 
 /// False once it has ended, reaped or not.
-bool lives(pid_t pid);
+inline bool lives(pid_t pid) { return core::stat_of_process(pid).has_value(); }
 
 /// Whether a process handles or ignores a signal instead of dying of it.
 bool survives(pid_t pid, int signal);

@@ -110,10 +110,7 @@ bool has_ended(const ChiefProgress& chief) {
 }
 
 /// Codes of errors that lie in the program, its settings or its directory, not in the run.
-bool is_hopeless(const std::string& error_code) {
-  static const std::set<std::string> kCodes{"config", "usage", "mismatch", "corrupt"};
-  return kCodes.contains(error_code);
-}
+const std::set<std::string> kHopeless{"config", "usage", "mismatch", "corrupt"};
 
 /// That of the ranks; or, of a program that ended badly, the last that it met.
 const events::Failed* error_in(const RunProgress& progress, int launcher_code) {
@@ -226,6 +223,16 @@ constexpr int kMaxDoublings = 20;
 constexpr std::chrono::seconds kFirstPause{1};
 constexpr int kMaxPauseDoublings = 4;
 
+/// Where no rank has reported its own: what the batch system takes as "start me again".
+int restart_code_here() {
+  try {
+    const auto found = termination::platform_in_environment(termination::environment_variable);
+    return found ? termination::traits_of(found->platform).restart_code : termination::kRestartCode;
+  } catch (const ConfigError&) {
+    return termination::kRestartCode;  // the ranks report it
+  }
+}
+
 }  // namespace
 
 void ChiefProgress::take(const core::LoggedEvent& logged) { std::visit(Reaction{*this, logged.time}, logged.event); }
@@ -308,8 +315,6 @@ bool RunProgress::cut_short() const {
          }) != nullptr;
 }
 
-bool RunProgress::leaves_work() const { return unfinished() || cut_short() || error() != nullptr; }
-
 std::optional<std::filesystem::path> RunProgress::unfinished() const {
   const ChiefProgress* chief = first(is_at_work);
   return chief == nullptr ? std::nullopt : std::optional(chief->directory);
@@ -326,20 +331,6 @@ bool RunProgress::progressed() const {
   };
   return std::ranges::any_of(chiefs_, has_progressed, core::kMapped);
 }
-
-namespace {
-
-/// Where no rank has reported its own: what the batch system takes as "start me again".
-int restart_code_here() {
-  try {
-    const auto found = termination::platform_in_environment(termination::environment_variable);
-    return found ? termination::traits_of(found->platform).restart_code : termination::kRestartCode;
-  } catch (const ConfigError&) {
-    return termination::kRestartCode;  // the ranks report it
-  }
-}
-
-}  // namespace
 
 int RunProgress::restart_code() const {
   for (const auto& [record, chief] : chiefs_) {
@@ -388,7 +379,7 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
   verdict.exit_code = misleading ? 1 : launcher_code;
   verdict.reason = failure_text(progress, launcher_code);
   if (const events::Failed* error = error_in(progress, launcher_code)) {
-    verdict.hopeless = is_hopeless(error->error);
+    verdict.hopeless = kHopeless.contains(error->error);
   } else {
     verdict.died_restoring = progress.restoring();
   }
@@ -454,14 +445,6 @@ std::chrono::milliseconds RestartPolicy::pause_after(const Verdict& verdict) con
   const int doublings = std::clamp(fruitless_ - 1, 0, kMaxDoublings);
   return std::min(limits_.first_pause * (std::int64_t{1} << doublings), limits_.longest_pause);
 }
-
-void NoticePlan::request(Clock::time_point now) {
-  if (!requested_) {
-    requested_ = now;
-  }
-}
-
-void NoticePlan::begin_run() { sent_ = 0; }
 
 bool NoticePlan::send_is_due(const RunProgress& progress, Clock::time_point now) {
   if (!requested_ || progress.notice_arrived()) {

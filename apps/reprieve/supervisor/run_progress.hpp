@@ -78,7 +78,7 @@ class RunProgress {
   /// leave after a notice; or it has left, to be started again, while others had not.
   [[nodiscard]] bool cut_short() const;
   /// A handler was made that did not come to its end: it works, was cut short, has saved for the next start, or failed.
-  [[nodiscard]] bool leaves_work() const;
+  [[nodiscard]] bool leaves_work() const { return unfinished() || cut_short() || error() != nullptr; }
   /// The directory of a handler that was made, and that the record does not show as closed.
   [[nodiscard]] std::optional<std::filesystem::path> unfinished() const;
   /// A rank 0 has committed a checkpoint beyond the one that it began with.
@@ -190,11 +190,11 @@ class NoticePlan {
   explicit NoticePlan(std::chrono::milliseconds patience) : patience_(patience) {}
 
   /// The job is about to end, for all starts of the program to come too. Only the first call counts.
-  void request(Clock::time_point now);
+  void request(Clock::time_point now) { requested_ = requested_.value_or(now); }
   [[nodiscard]] bool requested() const noexcept { return requested_.has_value(); }
 
   /// The program is started, again.
-  void begin_run();
+  void begin_run() { sent_ = 0; }
 
   /// Whether to send the notice at this moment. True is counted as sent.
   bool send_is_due(const RunProgress& progress, Clock::time_point now);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "supervisor/slurm.hpp"
 
-#include <utility>
-#include <vector>
-
 #include "core/log.hpp"
 
 namespace reprieve::supervisor {
@@ -19,26 +16,6 @@ constexpr std::chrono::seconds kPatience{5};
 bool is_running(const std::string& state) { return state == "RUNNING" || state == "SIGNALING"; }
 
 }  // namespace
-
-SlurmClient::SlurmClient(std::string job_id, std::chrono::milliseconds poll, std::optional<std::chrono::seconds> lead)
-    : job_id_(std::move(job_id)), poll_(poll), lead_(lead) {
-  ask();
-}
-
-void SlurmClient::tick() {
-  if (Clock::now() - asked_ >= poll_) {
-    ask();
-  }
-}
-
-void SlurmClient::ask() {
-  if (question_) {
-    return;
-  }
-  asked_ = Clock::now();
-  question_ = std::make_unique<Command>(std::vector<std::string>{"scontrol", "show", "job", job_id_},
-                                        termination::slurm_environment());
-}
 
 void SlurmClient::take_answer() {
   if (!question_ || !question_->code()) {
@@ -88,10 +65,6 @@ std::optional<std::string> requeue_refusal(const RequeueFacts& facts) {
     return "the job is " + facts.job->state + " already";
   }
   return std::nullopt;
-}
-
-RequeueWay requeue_way(RequeueWay chosen, const SlurmJobInfo& job) {
-  return job.preempted ? RequeueWay::scontrol : chosen;
 }
 
 }  // namespace reprieve::supervisor

@@ -5,9 +5,10 @@
 /// The Slurm job: asking for its state without waiting, and putting it back into the queue.
 
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "supervisor/processes.hpp"
 #include "termination/slurm_job.hpp"
@@ -21,18 +22,33 @@ class SlurmClient {
 
   /// @param poll  how often to ask
   /// @param lead  how long before the job's end the run must get notice; if nothing, the default
-  SlurmClient(std::string job_id, std::chrono::milliseconds poll, std::optional<std::chrono::seconds> lead);
+  SlurmClient(std::string job_id, std::chrono::milliseconds poll, std::optional<std::chrono::seconds> lead)
+      : job_id_(std::move(job_id)), poll_(poll), lead_(lead) {
+    ask();
+  }
 
   [[nodiscard]] const std::string& job_id() const noexcept { return job_id_; }
 
   /// Takes up the answer to a question, if it has come. To be called whenever children were reaped.
   void take_answer();
+
   /// Asks when it is time to ask.
-  void tick();
+  void tick() {
+    if (Clock::now() - asked_ >= poll_) {
+      ask();
+    }
+  }
+
   /// Asks now, if no question is under way.
-  void ask();
+  void ask() {
+    if (!question_) {
+      asked_ = Clock::now();
+      question_.emplace(std::vector<std::string>{"scontrol", "show", "job", job_id_}, termination::slurm_environment());
+    }
+  }
+
   /// Whether a question asked by `ask` is still without an answer.
-  [[nodiscard]] bool asking() const noexcept { return question_ != nullptr; }
+  [[nodiscard]] bool asking() const noexcept { return question_.has_value(); }
 
   /// The last answer, if there was one.
   [[nodiscard]] const std::optional<termination::SlurmJobInfo>& job() const noexcept { return job_; }
@@ -45,7 +61,7 @@ class SlurmClient {
   std::string job_id_;
   std::chrono::milliseconds poll_;
   std::optional<std::chrono::seconds> lead_;
-  std::unique_ptr<Command> question_;
+  std::optional<Command> question_;
   std::optional<termination::SlurmJobInfo> job_;
   Clock::time_point asked_;    ///< when the last question was asked
   Clock::time_point learned_;  ///< when the last answer came
@@ -77,7 +93,9 @@ std::optional<std::string> requeue_refusal(const RequeueFacts& facts);
 
 /// How the job gets back, where the settings say @p chosen. In a grace time always by scontrol: Slurm 24.05 and later
 /// put a job that ends then back by themselves, take that for a launch that failed, and hold the job at the fifth time.
-RequeueWay requeue_way(RequeueWay chosen, const SlurmJobInfo& job);
+inline RequeueWay requeue_way(RequeueWay chosen, const SlurmJobInfo& job) {
+  return job.preempted ? RequeueWay::scontrol : chosen;
+}
 
 /// The exit code in a Slurm job for a saved run that must not start again: where the site has set RequeueExit, the
 /// restart code itself would start it.

@@ -35,10 +35,6 @@ fs::path outer_directory() {
   return named && fs::is_directory(*named, ignored) ? *named : "";
 }
 
-fs::path default_parent(const std::vector<std::string>& command) {
-  return spans_nodes(command, core::environment_variable) ? fs::current_path() : fs::temp_directory_path();
-}
-
 constexpr std::size_t kRandomDigits = 16;
 /// A supervisor locks its directory just after it has made it.
 constexpr std::chrono::seconds kTimeToLock{60};
@@ -60,10 +56,6 @@ std::optional<core::Directory> locked(std::optional<core::Directory> directory) 
   return is_locked ? std::move(directory) : std::nullopt;
 }
 
-bool is_older_than(const struct stat& status, std::chrono::seconds age) {
-  return ::time(nullptr) - status.st_mtime > age.count();
-}
-
 /// The kernel gives the locks of killed supervisors back.
 void remove_left_overs(const core::Directory& place) {
   const std::string prefix = name_prefix();
@@ -72,7 +64,7 @@ void remove_left_overs(const core::Directory& place) {
       continue;
     }
     const auto found = place.look(entry.name);
-    if (!found || found->st_uid != ::geteuid() || !is_older_than(*found, kTimeToLock)) {
+    if (!found || found->st_uid != ::geteuid() || ::time(nullptr) - found->st_mtime <= kTimeToLock.count()) {
       continue;
     }
     if (const auto left = locked(place.find_directory(entry.name))) {
@@ -123,13 +115,84 @@ bool send(pid_t pid, int signal) {
   return false;
 }
 
+/// A regular file that nobody else has put there. Some file systems give everything in a directory to its owner.
+bool is_own_file(const fs::path& file) {
+  struct stat own = {};
+  struct stat above = {};
+  if (::lstat(file.c_str(), &own) != 0 || !S_ISREG(own.st_mode)) {
+    return false;
+  }
+  constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+  return own.st_uid == ::geteuid() || (::stat(file.parent_path().c_str(), &above) == 0 && own.st_uid == above.st_uid &&
+                                       (above.st_mode & kOthersWrite) == 0);
+}
+
+bool is_in_path(const std::string& name, const std::string& path) {
+  std::istringstream directories(path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    if (::access((fs::path(directory) / name).c_str(), X_OK) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Commands with the names of the launchers that are in PATH. They stand before these, and become them, shielded: the
+/// rest of a script is not. Gives the PATH with them in it; nothing where they cannot be made.
+std::optional<std::string> shielded_launchers(const LaunchSettings& settings, const std::string& path) {
+  const std::string place = (settings.run_directory / "launchers").string();
+  if (fmt::format("{}{}", settings.tool.string(), place).find_first_of("\"\\$`:") != std::string::npos) {
+    return std::nullopt;  // it would have to be quoted
+  }
+  try {
+    const core::Directory directory =
+        core::Directory::open(settings.run_directory).make_directory("launchers", core::kOwnDirectory);
+    for (const std::string& name : launcher_commands()) {
+      if (is_in_path(name, path)) {
+        directory.write_text(name,
+                             fmt::format("#!/bin/sh\nPATH=\"${{PATH%%\"{0}:\"*}}${{PATH#*\"{0}:\"}}\"\n"
+                                         "exec \"{1}\" launch-agent {2} \"$@\"\n",
+                                         place, settings.tool.string(), name),
+                             core::kOwnDirectory, false);
+      }
+    }
+    return place + ":" + path;
+  } catch (const StorageError& error) {
+    core::log::debug("{}", error.what());
+    return std::nullopt;
+  }
+}
+
+pid_t launch(const std::vector<std::string>& command, const LaunchSettings& settings) {
+  SpawnOptions options{.arguments = command,
+                       .environment = launch_environment(settings, core::environment_variable),
+                       .shield = settings.shield,
+                       .output = settings.output};
+  if (options.shield == Shield::signals && !is_launcher(fs::path(command.front()).filename())) {
+    options.shield = Shield::session;
+    if (const auto path = shielded_launchers(settings, core::environment_variable("PATH").value_or(""))) {
+      options.environment["PATH"] = *path;
+    }
+  }
+  return spawn(options);
+}
+
+/// A scheduler signals all processes of a job: that of a script dies of it, the launcher below does not.
+bool is_end_by_scheduler(int code) { return code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGHUP; }
+
+/// Such an event says nothing of the program.
+bool is_of_supervisor(const core::Event& event) {
+  return std::visit([](const auto& one) { return std::string_view(one.kName).starts_with("after_commit"); }, event);
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(const fs::path& parent, const std::vector<std::string>& command)
     : outer_(outer_directory()),
-      place_(open_place(!outer_.empty()   ? outer_
-                        : !parent.empty() ? parent
-                                          : default_parent(command))) {
+      place_(open_place(!outer_.empty()                                    ? outer_
+                        : !parent.empty()                                  ? parent
+                        : spans_nodes(command, core::environment_variable) ? fs::current_path()
+                                                                           : fs::temp_directory_path())) {
   try {
     if (outer_.empty()) {
       remove_left_overs(place_);
@@ -193,22 +256,6 @@ fs::path RunDirectory::make(int start) const {
   }
 }
 
-namespace {
-
-/// A regular file that nobody else has put there. Some file systems give everything in a directory to its owner.
-bool is_own_file(const fs::path& file) {
-  struct stat own = {};
-  struct stat above = {};
-  if (::lstat(file.c_str(), &own) != 0 || !S_ISREG(own.st_mode)) {
-    return false;
-  }
-  constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
-  return own.st_uid == ::geteuid() || (::stat(file.parent_path().c_str(), &above) == 0 && own.st_uid == above.st_uid &&
-                                       (above.st_mode & kOthersWrite) == 0);
-}
-
-}  // namespace
-
 std::vector<RecordedEvent> RunRecordReader::read_new() {
   std::vector<std::filesystem::path> files;
   std::error_code error;
@@ -233,63 +280,6 @@ std::vector<RecordedEvent> RunRecordReader::read_new() {
   }
   return events;
 }
-
-namespace {
-
-bool is_in_path(const std::string& name, const std::string& path) {
-  std::istringstream directories(path);
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    if (::access((fs::path(directory) / name).c_str(), X_OK) == 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/// Commands with the names of the launchers that are in PATH. They stand before these, and become them, shielded: the
-/// rest of a script is not. Gives the PATH with them in it; nothing where they cannot be made.
-std::optional<std::string> shielded_launchers(const LaunchSettings& settings, const std::string& path) {
-  const std::string place = (settings.run_directory / "launchers").string();
-  if (fmt::format("{}{}", settings.tool.string(), place).find_first_of("\"\\$`:") != std::string::npos) {
-    return std::nullopt;  // it would have to be quoted
-  }
-  try {
-    const core::Directory directory =
-        core::Directory::open(settings.run_directory).make_directory("launchers", core::kOwnDirectory);
-    for (const std::string& name : launcher_commands()) {
-      if (is_in_path(name, path)) {
-        directory.write_text(name,
-                             fmt::format("#!/bin/sh\nPATH=\"${{PATH%%\"{0}:\"*}}${{PATH#*\"{0}:\"}}\"\n"
-                                         "exec \"{1}\" launch-agent {2} \"$@\"\n",
-                                         place, settings.tool.string(), name),
-                             core::kOwnDirectory, false);
-      }
-    }
-    return place + ":" + path;
-  } catch (const StorageError& error) {
-    core::log::debug("{}", error.what());
-    return std::nullopt;
-  }
-}
-
-pid_t launch(const std::vector<std::string>& command, const LaunchSettings& settings) {
-  SpawnOptions options{.arguments = command,
-                       .environment = launch_environment(settings, core::environment_variable),
-                       .shield = settings.shield,
-                       .output = settings.output};
-  if (options.shield == Shield::signals && !is_launcher(fs::path(command.front()).filename())) {
-    options.shield = Shield::session;
-    if (const auto path = shielded_launchers(settings, core::environment_variable("PATH").value_or(""))) {
-      options.environment["PATH"] = *path;
-    }
-  }
-  return spawn(options);
-}
-
-/// A scheduler signals all processes of a job: that of a script dies of it, the launcher below does not.
-bool is_end_by_scheduler(int code) { return code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGHUP; }
-
-}  // namespace
 
 SupervisedRun::SupervisedRun(const std::vector<std::string>& command, const LaunchSettings& settings)
     : run_directory_(settings.run_directory), reader_(run_directory_), pid_(launch(command, settings)) {}
@@ -396,15 +386,6 @@ std::optional<std::string> message_of_error_report(std::istream& report, double 
   }
   return message->get<std::string>();
 }
-
-namespace {
-
-/// Such an event says nothing of the program.
-bool is_of_supervisor(const core::Event& event) {
-  return std::visit([](const auto& one) { return std::string_view(one.kName).starts_with("after_commit"); }, event);
-}
-
-}  // namespace
 
 RunProgress SupervisedRun::progress_in_event_logs(const std::optional<std::filesystem::path>& directory) const {
   std::vector<std::filesystem::path> directories = progress_.directories();
