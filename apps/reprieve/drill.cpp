@@ -64,7 +64,7 @@ Json notice_json(const ObservedNotice& notice) {
   const auto ends = list_json(notice.rank_ends, [](const auto& end) -> Json {
     return {{"rank", end.first}, {"seconds", end.second}};
   });
-  return {{"told", notice.told},
+  return {{"sent", notice.sent},
           {"last_step", or_null(notice.last_step)},
           {"arrivals", arrivals},
           {"agreed_s", or_null(notice.agreed_s)},
@@ -157,8 +157,8 @@ Json to_json(const DrillReport& report) {
 void print_text(std::ostream& out, const DrillReport& report) {
   const DrillFacts& facts = report.facts;
   out << fmt::format("drill   {}\n", printable(fmt::format("{}", fmt::join(facts.asked.command, " "))));
-  if (facts.notice && !facts.notice->told.empty()) {
-    out << fmt::format("notice  {}, at step {} or so\n", facts.notice->told, facts.notice->last_step.value_or(0));
+  if (facts.notice && !facts.notice->sent.empty()) {
+    out << fmt::format("notice  {}, at step {} or so\n", facts.notice->sent, facts.notice->last_step.value_or(0));
   }
   out << '\n';
   print_findings(out, report.findings);
@@ -253,7 +253,7 @@ void define(CLI::App& command, Options& options) {
                             ->type_name("N");
   command
       .add_option("--ranks", settings.replay_ranks,
-                  "With --replay: the resumed run has M ranks; rounding is told apart")
+                  "With --replay: the resumed run has M ranks; rounding is named as such")
       ->check(CLI::Range(1, 100'000'000).description(""))
       ->type_name("M")
       ->needs(replay);

@@ -85,7 +85,7 @@ std::vector<Metric> metrics_of(const RunReport& report, TimePoint now) {
   }
   return {
       {"reprieve_run_state", "gauge", "1 for the state that the run is in, 0 for the others.", states(status.state)},
-      {"reprieve_run_step", "gauge", "Step as the run told it last.", one(status.reported_step)},
+      {"reprieve_run_step", "gauge", "Step that the run has reported last.", one(status.reported_step)},
       {"reprieve_run_total_steps", "gauge", "Steps that the run makes in all; absent if it does not say.",
        status.total_steps > 0 ? one(status.total_steps) : unknown},
       {"reprieve_at_risk_seconds", "gauge", "Work that would be lost if the run were killed now; absent if it ended.",
@@ -103,7 +103,7 @@ std::vector<Metric> metrics_of(const RunReport& report, TimePoint now) {
       {"reprieve_starts_total", "counter", "Starts of the run.", one(report.starts.size())},
       {"reprieve_notices_total", "counter", "Termination notices that the ranks agreed on.",
        one(report.notices.size())},
-      {"reprieve_lost_steps_total", "counter", "Steps that had to be made again, or have to be, as far as told.",
+      {"reprieve_lost_steps_total", "counter", "Steps that had to be made again, or have to be, as far as reported.",
        one(report.lost_steps)},
       {"reprieve_time_seconds_total", "counter", "Where the time between the first start and the last event went.",
        sums_of_time(report.times)},

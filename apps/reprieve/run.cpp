@@ -162,7 +162,7 @@ void define_end(CLI::App& command, Options& options) {
   const auto take_lead = [&](double seconds) {
     options.settings.lead = std::chrono::seconds(static_cast<std::int64_t>(seconds));
   };
-  add_duration(command, "--lead", take_lead, "How long before the end the ranks are told")
+  add_duration(command, "--lead", take_lead, "How long before the end the ranks get notice")
       ->default_str("2 min, or a quarter of the time if that is less");
   command.add_option(
       "--directory", options.directory,

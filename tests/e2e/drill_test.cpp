@@ -248,7 +248,7 @@ TEST_F(DrillLoss, LauncherThatReturnsAnotherCode) {
 TEST_F(DrillLoss, GraceTimeOfSlurmWithoutSrun) {
   const Result result = drill({"--as", "slurm-grace", "--grace", "500ms", "--after", "500ms"}, simulation(20));
   expect_problem(result, "no_notice_sent", "preempt_send_user_signal");
-  EXPECT_EQ(result.report["notice"]["told"], "");
+  EXPECT_EQ(result.report["notice"]["sent"], "");
 }
 
 TEST_F(DrillLoss, OutputThatNobodyReads) {

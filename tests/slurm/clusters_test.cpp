@@ -263,7 +263,7 @@ TEST_F(SlurmDrill, SrunPassesSigusr1On) {
 TEST_F(SlurmDrill, GraceTimeReachesTheTasksOfSrun) {
   const Json report = drill("--as slurm-grace -- srun --mpi=pmix");
   expect_survival(report);
-  EXPECT_EQ(report["notice"]["told"], "SIGTERM to the 2 tasks of srun on this node");
+  EXPECT_EQ(report["notice"]["sent"], "SIGTERM to the 2 tasks of srun on this node");
 }
 
 TEST_F(SlurmDrill, SigtermToSrunKillsTheRanks) {

@@ -90,7 +90,7 @@ DrillFacts survivor() {
   facts.first.world_size = 2;
   facts.first.code = 42;
   facts.notice.emplace();
-  facts.notice->told = "SIGUSR1 to orterun 11";
+  facts.notice->sent = "SIGUSR1 to orterun 11";
   facts.notice->ranks_survive_signal = true;
   facts.notice->arrivals = {{0, "n1", "signal SIGUSR1", 0.001}, {1, "n1", "signal SIGUSR1", 0.002}};
   facts.notice->agreed_s = 0.5;

@@ -415,8 +415,8 @@ class Drill {
         !ranks_.empty() && std::ranges::all_of(
                                ranks_, [&](pid_t pid) { return survives(pid, settings_.signal); }, core::kMapped);
     notice_at_ = Clock::now();
-    facts_.notice->told = deliver(settings_.way);
-    say(facts_.notice->told.empty() ? "the notice reaches nobody" : "0.000 s: sent " + facts_.notice->told);
+    facts_.notice->sent = deliver(settings_.way);
+    say(facts_.notice->sent.empty() ? "the notice reaches nobody" : "0.000 s: sent " + facts_.notice->sent);
   }
 
   /// Returns the receivers.

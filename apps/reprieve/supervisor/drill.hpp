@@ -86,7 +86,7 @@ struct Arrival {
 
 /// What became of the notice.
 struct ObservedNotice {
-  std::string told;                        ///< "SIGUSR1 to mpirun 4711"; empty: the way reaches nobody
+  std::string sent;                        ///< "SIGUSR1 to mpirun 4711"; empty: the way reaches nobody
   std::optional<std::uint64_t> last_step;  ///< calls of `run`, as last reported before it
   bool ranks_survive_signal = false;       ///< every rank on this host handles or ignores the signal
   std::vector<Arrival> arrivals;           ///< as the ranks reported at the end

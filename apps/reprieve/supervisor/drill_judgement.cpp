@@ -433,7 +433,7 @@ class Judge {
   }
 
   void judge_arrival() {
-    if (notice_.told.empty()) {
+    if (notice_.sent.empty()) {
       add(Grade::problem, "no_notice_sent",
           facts_.asked.way == NoticeWay::slurm_grace
               ? "at the start of the grace time Slurm signals the tasks of srun alone, and there are none: the notice "
@@ -522,7 +522,7 @@ class Judge {
       add(Grade::problem, "not_watched",
           fmt::format("the notice had no effect until the grace of {} was over; {}", seconds_text(facts_.grace_s()),
                       lost_work()),
-          notice_.told.empty()
+          notice_.sent.empty()
               ? ""
               : fmt::format("add {} to termination.signals, or send another signal", facts_.signal_name()));
     } else {
@@ -577,7 +577,7 @@ class Judge {
 
   void judge_grace() {
     const auto costs = grace_costs(facts_);
-    if (!costs || notice_.told.empty() || notice_.killed_s) {
+    if (!costs || notice_.sent.empty() || notice_.killed_s) {
       return;
     }
     const double needed = grace_needed_s(*costs);
