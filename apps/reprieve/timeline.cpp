@@ -348,7 +348,7 @@ class Timeline::Fold {
     }
     RunReport report = std::move(whole.report_);
     report.status = status;
-    report.spans = whole.ledger_.spans();
+    report.spans = whole.accounting_.spans();
     sum_up(report);
     report.advice = advise(history(), question);
     return report;
@@ -458,7 +458,7 @@ class Timeline::Fold {
       current().source = Source::checkpoint;
     }
     if (event.run_calls) {
-      current().saved_by_local += ledger_.bring_back(*event.run_calls);
+      current().saved_by_local += accounting_.bring_back(*event.run_calls);
       note_that_the_last_one_reached(*event.run_calls);
     }
     begin_at(event.run_calls);
@@ -513,7 +513,7 @@ class Timeline::Fold {
     }
     current().step_from = current().step_to = step;
     report_.points.push_back({report_.starts.size() - 1, now_s_, *step});
-    ledger_.go_back_to(*step);
+    accounting_.go_back_to(*step);
   }
 
   void begin_work() {
@@ -541,7 +541,7 @@ class Timeline::Fold {
 
   void close_span() {
     if (span_) {
-      ledger_.add(*span_);
+      accounting_.add(*span_);
       span_.reset();
     }
   }
@@ -572,7 +572,7 @@ class Timeline::Fold {
     }
     close_span();
     open_span();
-    saving_ = Saving{number, ledger_.open()};
+    saving_ = Saving{number, accounting_.open()};
   }
 
   void on(const events::SaveFinished& event) {
@@ -583,10 +583,10 @@ class Timeline::Fold {
     const double blocked_s = plausible(event.blocked_seconds).value_or(seconds);
     stood_still(blocked_s);
     saves_by_itself_ |= event.reason && event.reason->kind != SaveReason::Kind::preemption;
-    if (const std::size_t count = std::min(saving_->spans, ledger_.open()); count > 0) {
-      interval_s_ = std::max(interval_s_, ledger_.open_span(count - 1).work_s);
+    if (const std::size_t count = std::min(saving_->spans, accounting_.open()); count > 0) {
+      interval_s_ = std::max(interval_s_, accounting_.open_span(count - 1).work_s);
     }
-    ledger_.keep(saving_->spans);
+    accounting_.keep(saving_->spans);
     saving_.reset();
     note_costs(event, blocked_s);
     saves_ = true;
@@ -656,7 +656,7 @@ class Timeline::Fold {
   void keep_all() {
     const bool works = span_.has_value();
     close_span();
-    ledger_.keep(ledger_.open());
+    accounting_.keep(accounting_.open());
     saving_.reset();
     if (works) {
       open_span();  // it may continue
@@ -717,7 +717,7 @@ class Timeline::Fold {
     status_.local.reset();
     report_step(event.run_calls);
     keep_all();
-    ledger_.forget_kept();  // a run that starts from the beginning takes nothing away from one that came to its end
+    accounting_.forget_kept();  // a run that starts from the beginning takes nothing away from one that came to its end
   }
 
   ReportedNotice* open_notice() {
@@ -801,7 +801,7 @@ class Timeline::Fold {
 
   void finish_spans(TimeKind fate) {
     close_span();
-    ledger_.end_start(fate);
+    accounting_.end_start(fate);
     saving_.reset();
     if (current().ready_s == current().begin_s && phase_ != Phase::work) {
       current().ready_s = current().end_s;
@@ -811,7 +811,7 @@ class Timeline::Fold {
   /// By the pace of this start.
   std::optional<std::uint64_t> steps_in(double seconds) const {
     double steps = 0, work_s = 0;
-    const auto& spans = ledger_.spans();
+    const auto& spans = accounting_.spans();
     for (auto span = spans.rbegin(); span != spans.rend() && span->start + 1 == report_.starts.size(); ++span) {
       steps += static_cast<double>(span->steps());
       work_s += span->steps() > 0 ? span->work_s : 0;
@@ -875,7 +875,7 @@ class Timeline::Fold {
   std::string put_off_;                    ///< the same of a periodic save after which the run works on
   std::optional<Saving> saving_;
   std::optional<WorkSpan> span_;  ///< the work of now
-  WorkAccounting ledger_;
+  WorkAccounting accounting_;
   std::optional<Mark> pace_from_;  ///< when the steps of this start began
   Mark pace_to_;                   ///< its last word
   std::optional<Mark> mark_;       ///< since when no save interrupted the steps

@@ -161,7 +161,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void save(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args, const char* message = "");
   void save_while_running(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args);
   void save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args);
-  [[nodiscard]] bool goes_on_after_save();
+  [[nodiscard]] bool continues_after_save();
   /// Does what a drill has ordered for this step. At the last boundary that is the end of the drill's run.
   void act_in_dry_run(bool is_last, const std::vector<std::any>& save_fn_args);
   [[nodiscard]] bool takes_local_copies() const;

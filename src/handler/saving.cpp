@@ -312,7 +312,7 @@ void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const
       throw;
     }
   }
-  if (is_final || !goes_on_after_save()) {
+  if (is_final || !continues_after_save()) {
     leave();
   }
 }
@@ -339,7 +339,7 @@ void PreemptionCheckpointHandler::Impl::act_in_dry_run(bool is_last, const std::
 
 /// Whether there is time for more steps and another save. The time left after this one is agreed on again: all ranks
 /// must decide alike.
-bool PreemptionCheckpointHandler::Impl::goes_on_after_save() {
+bool PreemptionCheckpointHandler::Impl::continues_after_save() {
   if (!notices_.agreed()->deadline) {
     return false;
   }

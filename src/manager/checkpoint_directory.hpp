@@ -60,7 +60,7 @@ class CheckpointDirectory {
   /// @throws StorageError, ConfigError
   void make(std::size_t most);
 
-  /// For every rank: opened below `opened()`.
+  /// For every rank: addresses below `opened()`.
   [[nodiscard]] core::FileAddress file(std::uint64_t number) const;
   [[nodiscard]] core::FileAddress staged_file(StagedName staged) const;
   [[nodiscard]] core::FileAddress lock_file() const { return address(kLockName); }

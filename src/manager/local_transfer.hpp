@@ -42,7 +42,7 @@ using LocalMessage = std::array<std::uint64_t, 2>;
 class LocalTransfer {
  public:
   /// @param partners  by rank, all of them or none -1; the same on every rank
-  /// @param directory     lives as long as this
+  /// @param directory  lives as long as this
   /// Collective. @throws MpiError
   LocalTransfer(cluster::Communicator& comm, const core::Directory& directory, std::string launch,
                 const std::vector<int>& partners);

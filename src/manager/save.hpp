@@ -83,7 +83,7 @@ constexpr auto fields_of(const CopyDemand*) {
 
 /// The same for all ranks of a communicator: asked before a byte is copied, since a system that runs out of memory
 /// kills a rank instead of returning an error. Collective. @param bytes  that this rank must get from the system
-/// @param logs_reason  or it is a question alone
+/// @param logs_reason  false: the caller only asks
 /// @param find_available  what there is for them; asked only if a rank needs more than it has
 /// @return the same on every rank
 [[nodiscard]] bool copies_fit(

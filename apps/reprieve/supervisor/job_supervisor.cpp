@@ -819,11 +819,11 @@ class JobSupervisor {
   HostAnswers run_on(const std::vector<HostSlots>& hosts, milliseconds patience, const std::vector<std::string>& words,
                      int attempts, const auto& is_stopped) {
     return ask_hosts(settings_.command, hosts, patience, words, attempts, [&] {
-      const bool goes_on = !is_stopped();
-      if (goes_on) {
+      const bool continues = !is_stopped();
+      if (continues) {
         wait(kShortWait);
       }
-      return goes_on;
+      return continues;
     });
   }
 

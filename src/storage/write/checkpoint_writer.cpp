@@ -391,14 +391,17 @@ void CheckpointWriter::complete() {
 
 /// Once. A state that fits into the buffers of a stream is never compressed.
 void CheckpointWriter::report_no_compression() const {
-  if (plan_.compress.compression == Compression::none || !comm_.is_chief()) {
+  if (plan_.compress.compression == Compression::none || cache_.has_reported_no_compression || !comm_.is_chief()) {
     return;
   }
-  const bool is_large = plan_.own_bytes() > kMaxPendingWrites * kStreamBufferBytes;
-  const char* const reason = !can_lay_out_compressed() ? "the program has registered a filter of Blosc with HDF5"
-                             : is_large && !written_.may_be_compressed ? "writes there do not bypass the page cache"
-                                                                       : nullptr;
-  if (reason != nullptr && !std::exchange(cache_.has_reported_no_compression, true)) {
+  const char* reason = nullptr;
+  if (!cache_.content->file->index().may_be_compressed()) {
+    reason = can_lay_out_compressed() ? nullptr : "the program has registered a filter of Blosc with HDF5";
+  } else if (!written_.bypasses_page_cache && plan_.own_bytes() > kMaxPendingWrites * kStreamBufferBytes) {
+    reason = "writes there do not bypass the page cache";
+  }
+  if (reason != nullptr) {
+    cache_.has_reported_no_compression = true;
     core::log::info("{} is not compressed: {}", plan_.file.string(), reason);
   }
 }

@@ -44,8 +44,8 @@ struct LayoutCache {
   std::optional<Content> content;  ///< nothing before the first save
   /// Rank 0's: if the first save has the same variables, it takes the structure from there.
   std::optional<Model> model;
-  bool has_reported_no_compression = false;
-  WriteHistory history;  ///< what this rank has written before, into files that may be written over
+  bool has_reported_no_compression = false;  ///< rank 0's: why `compress` has no effect
+  WriteHistory history;                      ///< what this rank has written before, into files that may be written over
 };
 
 /// Warns on rank 0 of the replicated variables that have another value on some rank: only those of rank 0 are saved,

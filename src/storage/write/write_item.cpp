@@ -439,7 +439,7 @@ WrittenPart write_directly(const WritePlan& plan) {
   check_file_size_limit(plan.file, plan.end_in_file());  // this rank may have another one than rank 0
   part.file.emplace(PosixFile::open_to_write(plan.file));
   DataStream stream(*part.file, plan.io, plan.own_bytes(), plan.least_direct_bytes());
-  part.may_be_compressed = stream.is_direct();
+  part.bypasses_page_cache = stream.is_direct();
   part.blocks = write_items(stream, plan.items, plan.ranges.get(), plan.compress);
   stream.finish();
   return part;

@@ -194,7 +194,7 @@ struct WrittenPart {
   /// The file, if this rank wrote anything. It stays open until it is synced: the kernel reports a failed write-back to
   /// those who had the file open.
   std::optional<PosixFile> file;
-  bool may_be_compressed = true;  ///< as far as the plan asked for it: not in the page cache
+  bool bypasses_page_cache = true;  ///< else nothing of it is compressed
 };
 
 /// Every rank its own items at their offsets, in the file that is laid out. Needs neither MPI nor HDF5, on any thread.
