@@ -280,7 +280,8 @@ TEST_F(StorageCompression, IsLeftOutWhereTheProgramHasTheFilterItself) {
   const std::string reported = testing::internal::GetCapturedStderr();
   on_chief([&] {
     EXPECT_FALSE(index().find("field")->compressed);
-    EXPECT_THAT(reported, testing::HasSubstr("is not compressed: the program has registered a filter of Blosc"));
+    EXPECT_THAT(reported,
+                testing::HasSubstr("compress has no effect: the program has registered a filter of Blosc with HDF5"));
   });
   expect_restored({1 << 20}, 0, 1);
 }
@@ -295,7 +296,7 @@ TEST_F(StorageCompression, IsLeftOutInThePageCache) {
                      cache);
   }
   const std::string reported = testing::internal::GetCapturedStderr();
-  const std::string text = "is not compressed: writes there do not bypass the page cache";
+  const std::string text = "compress has no effect: writes to the checkpoint directory do not bypass the page cache";
   EXPECT_EQ(reported.find(text) != std::string::npos, world.is_chief());
   EXPECT_EQ(reported.find(text), reported.rfind(text)) << "once";
 }

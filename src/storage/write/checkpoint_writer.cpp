@@ -398,11 +398,11 @@ void CheckpointWriter::report_no_compression() const {
   if (!cache_.content->file->index().may_be_compressed()) {
     reason = can_lay_out_compressed() ? nullptr : "the program has registered a filter of Blosc with HDF5";
   } else if (!written_.bypasses_page_cache && plan_.own_bytes() > kMaxPendingWrites * kStreamBufferBytes) {
-    reason = "writes there do not bypass the page cache";
+    reason = "writes to the checkpoint directory do not bypass the page cache";
   }
   if (reason != nullptr) {
     cache_.has_reported_no_compression = true;
-    core::log::info("{} is not compressed: {}", plan_.file.string(), reason);
+    core::log::info("compress has no effect: {}", reason);
   }
 }
 
