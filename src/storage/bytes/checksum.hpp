@@ -23,8 +23,9 @@ struct Digest128 {
 };
 [[nodiscard]] Digest128 xxh3_128(std::span<const std::byte> bytes) noexcept;
 
-/// Pieces of this size stay in the processor's cache between their checksum and what else is done with them.
-inline constexpr std::size_t kCachedBytes = std::size_t{128} << 10U;
+/// Pieces of this size stay in the processor's cache between their checksum and what else is done with them. Smaller
+/// ones would need more calls of the system.
+inline constexpr std::size_t kCachedBytes = std::size_t{256} << 10U;
 
 /// As `std::memcpy`, for bytes that nobody reads for a while: where the processor can do it, they go past its cache,
 /// which saves reading the memory before it is written over. @p to has the size of @p from, and they do not overlap.

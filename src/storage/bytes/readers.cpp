@@ -259,7 +259,16 @@ bool FileReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream*
 }
 
 bool FileReader::digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest) {
-  return !(size >= kLeastAhead && file_.seems_cached(offset, size)) && ahead_.digest(offset, size, digest);
+  if (size < kLeastAhead || !file_.seems_cached(offset, size)) {
+    return ahead_.digest(offset, size, digest);
+  }
+  piece_.resize(kCachedBytes);
+  for (const std::uint64_t end = offset + size; offset < end; offset += piece_.size()) {
+    const auto piece = std::span(piece_).first(std::min<std::uint64_t>(end - offset, piece_.size()));
+    file_.read_all(piece, offset);
+    digest.update(piece);
+  }
+  return true;
 }
 
 std::span<const std::byte> FileReader::view(std::uint64_t offset, std::size_t size) {

@@ -103,8 +103,8 @@ class FileReader {
   /// Fills @p to from @p offset, and adds the bytes to @p digest if there is one. False if `PosixFile::read_all` is as
   /// fast; then the digest is as at its begin. @throws as PosixFile::read_all
   [[nodiscard]] bool read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest);
-  /// Adds bytes to @p digest without a copy. False if `PosixFile` is as fast, or it does not work; then the digest is
-  /// of no use.
+  /// Adds bytes to @p digest; they go nowhere else. False if it does not work; then the digest is of no use.
+  /// @throws as PosixFile::read_all
   [[nodiscard]] bool digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest);
   /// A few bytes, good until the next call. Empty: the caller must read them in the usual way, which also reports
   /// errors.
@@ -114,6 +114,7 @@ class FileReader {
   const PosixFile& file_;
   SequentialReader ahead_;
   WindowReader windows_;
+  Bytes piece_;  ///< of what the page cache holds
 };
 
 }  // namespace reprieve::storage
