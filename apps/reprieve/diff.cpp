@@ -40,9 +40,7 @@ bool same_number(T a, T b) {
 
 void count(Comparison& comparison, std::uint64_t index) {
   ++comparison.different;
-  if (!comparison.first_index) {
-    comparison.first_index = index;
-  }
+  comparison.first_index = std::min(comparison.first_index.value_or(index), index);
 }
 
 template <class T>
@@ -135,10 +133,8 @@ struct DifferenceReport {
   std::vector<Difference> differences;  ///< sorted by name
 };
 
-/// Bytes compared at a time, per file.
-constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 /// A larger part is not looked at for a hint.
-constexpr std::uint64_t kHintBytes = 8 * kPieceBytes;
+constexpr std::uint64_t kHintBytes = std::uint64_t{32} << 20;
 
 /// The variables of both files by name; null where one has none of that name.
 using Pairs = std::map<std::string, std::pair<const VariableInfo*, const VariableInfo*>>;
@@ -287,23 +283,38 @@ std::string element_of(const VariableReader& file, const VariableInfo& variable,
   return element_text(variable.type, bytes);
 }
 
+/// The boxes in which a variable is read best: blocks of its chunks, or rows, of a few MiB at most.
+storage::ChunkedSplit pieces_of(const VariableReader& a, const VariableReader& b, const std::string& name) {
+  const storage::Dataset in_a = a.index().find(name)->dataset();
+  const storage::Dataset& best = in_a.chunk.empty() ? b.index().find(name)->dataset() : in_a;
+  return {best, storage::whole(best.shape)};
+}
+
 /// Compares the data of two variables with the same description. @p advance gets the bytes of each piece.
 std::optional<Difference> compare_data(const VariableReader& reader_a, const VariableReader& reader_b,
                                        const VariableInfo& variable,
                                        const std::function<void(std::uint64_t)>& advance) {
   const std::uint64_t size = variable.type.size_bytes;
   Difference difference{.variable = variable.name, .type = variable.type, .elements = variable.bytes / size};
-  const std::uint64_t piece = std::max<std::uint64_t>(1, kPieceBytes / size);
-  std::vector<std::byte> a(std::min(piece * size, variable.bytes));
-  std::vector<std::byte> b(a.size());
-  for (std::uint64_t first = 0; first < difference.elements; first += piece) {
-    const std::uint64_t bytes = std::min(piece, difference.elements - first) * size;
-    a.resize(bytes);
-    b.resize(bytes);
-    reader_a.read(variable.name, first, a);
-    reader_b.read(variable.name, first, b);
-    compare_piece(difference.comparison, variable.type, first, a, b);
-    advance(bytes);
+  std::vector<std::byte> a;
+  std::vector<std::byte> b;
+  const storage::ChunkedSplit pieces = pieces_of(reader_a, reader_b, variable.name);
+  for (std::uint64_t i = 0; i < pieces.count(); ++i) {
+    const storage::Box box = pieces.block(i);
+    a.resize(storage::bytes_of(box, size));
+    b.resize(a.size());
+    reader_a.read(variable.name, box, a);
+    reader_b.read(variable.name, box, b);
+    // Nearly all of a state that is compared is equal.
+    if (a != b) {
+      std::uint64_t at = 0;
+      storage::for_each_run(box, variable.shape, [&](std::uint64_t first, std::uint64_t count) {
+        const auto run = [&](Bytes piece) { return piece.subspan(at, count * size); };
+        compare_piece(difference.comparison, variable.type, first, run(a), run(b));
+        at += count * size;
+      });
+    }
+    advance(a.size());
   }
   if (difference.comparison.different == 0) {
     return std::nullopt;
@@ -453,10 +464,6 @@ std::string element_text(ElementType type, Bytes element) {
 }
 
 void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first_index, Bytes a, Bytes b) {
-  // Nearly all of a state that is compared is equal.
-  if (std::ranges::equal(a, b)) {
-    return;
-  }
   if (with_number_type(type, [&]<class T>() { compare_numbers<T>(comparison, first_index, a, b); })) {
     return;
   }

@@ -235,8 +235,8 @@ TEST(ToolCompare, PiecesAddUp) {
   const auto compare_at = [&](std::uint64_t first) {
     compare_piece(comparison, element_type_of<int>(), first, std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
   };
+  compare_at(2000);  // chunks do not come in the order of the array
   compare_at(1000);
-  compare_at(2000);
   EXPECT_EQ(comparison.different, 2U);
   EXPECT_EQ(comparison.first_index, 1001U);
   EXPECT_EQ(comparison.max_absolute, 2.0L);

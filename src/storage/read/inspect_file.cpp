@@ -118,45 +118,48 @@ std::vector<std::byte> read_variable(const std::filesystem::path& file, const st
 VariableReader::VariableReader(const std::filesystem::path& file)
     : file_(PosixFile::open_to_read(file)), commit_record_(commit_record_bytes(file_)), index_(read_index(file_)) {}
 
-void VariableReader::read(const std::string& variable, std::uint64_t first, std::span<std::byte> elements) const {
+const StoredVariable& VariableReader::find(const std::string& variable) const {
   const StoredVariable* stored = index_.find(variable);
   if (stored == nullptr) {
     throw UsageError(file_.path().string() + " has no variable " + variable);
   }
-  const std::uint64_t count = volume(stored->shape);
-  if (first > count || elements.size() > (count - first) * stored->type.size_bytes) {
+  return *stored;
+}
+
+void VariableReader::read(const std::string& variable, std::uint64_t first, std::span<std::byte> elements) const {
+  const StoredVariable& stored = find(variable);
+  const std::uint64_t wanted = elements.size() / stored.type.size_bytes;
+  if (const std::uint64_t count = volume(stored.shape); first > count || wanted > count - first) {
     throw UsageError("the elements asked for are not all in " + variable);
   }
-  if (stored->chunk.empty()) {
-    file_.read_all(elements, stored->file_offset + first * stored->type.size_bytes);
-  } else {
-    read_chunks(*stored, first, elements);
+  for (const Box& box : boxes_of_range(stored.shape, first, wanted)) {
+    const std::size_t bytes = bytes_of(box, stored.type.size_bytes);
+    read(variable, box, elements.first(bytes));
+    elements = elements.subspan(bytes);
   }
 }
 
-void VariableReader::read_chunks(const StoredVariable& stored, std::uint64_t first,
-                                 std::span<std::byte> elements) const {
+void VariableReader::read(const std::string& variable, const Box& box, std::span<std::byte> elements) const {
+  const StoredVariable& stored = find(variable);
+  if (intersection(box, whole(stored.shape)) != box) {
+    throw UsageError("the elements asked for are not all in " + variable);
+  }
   const std::size_t element_size = stored.type.size_bytes;
-  const Dataset dataset = stored.dataset();
-  const std::vector<Box> boxes = boxes_of_range(stored.shape, first, elements.size() / element_size);
+  const Strides strides = dense_strides(box.extent, element_size);
   if (stored.compressed) {
-    BlockReader reader(file_, index_, false);
-    for (const Box& box : boxes) {
-      reader.fill(stored, {elements.data(), box, dense_strides(box.extent, element_size)});
-      elements = elements.subspan(bytes_of(box, element_size));
-    }
+    BlockReader(file_, index_, false).fill(stored, {elements.data(), box, strides});
     return;
   }
   Bytes buffer;
-  for (const Box& box : boxes) {
-    const Strides strides = dense_strides(box.extent, element_size);
-    for (const ChunkPart& part : chunk_parts(dataset, box)) {
-      buffer.resize(bytes_of(part.within, element_size));
-      read_block(file_, part.dataset, part.within, buffer);
-      copy_box(elements.data() + displacement(box, strides, part.box.offset), strides, buffer.data(),
-               dense_strides(part.within.extent, element_size), part.within.extent, element_size);
+  for (const ChunkPart& part : chunk_parts(stored.dataset(), box)) {
+    if (part.box == box) {
+      read_block(file_, part.dataset, part.within, elements);
+      continue;
     }
-    elements = elements.subspan(bytes_of(box, element_size));
+    buffer.resize(bytes_of(part.within, element_size));
+    read_block(file_, part.dataset, part.within, buffer);
+    copy_box(elements.data() + displacement(box, strides, part.box.offset), strides, buffer.data(),
+             dense_strides(part.within.extent, element_size), part.within.extent, element_size);
   }
 }
 

@@ -60,9 +60,12 @@ class VariableReader {
   /// @throws CorruptError, StorageError, MismatchError (a format of a later version)
   explicit VariableReader(const std::filesystem::path& file);
 
-  /// Fills @p elements with a variable's elements from position @p first on, in C order; of a per-rank variable, those
-  /// of one rank after the other. The data are taken as they are in the file: only `verify_file` compares checksums.
-  /// @throws UsageError if there is no such variable or it does not have so many elements; CorruptError, StorageError
+  /// Fills @p elements with a variable's elements in @p box, in C order. The data are taken as they are in the file:
+  /// only `verify_file` compares checksums. Cost: a compressed chunk is read as a whole, so boxes follow the chunks
+  /// best.
+  /// @throws UsageError if there is no such variable or it is smaller; CorruptError, StorageError
+  void read(const std::string& variable, const Box& box, std::span<std::byte> elements) const;
+  /// The same of the elements from position @p first on; of a per-rank variable, those of one rank after the other.
   void read(const std::string& variable, std::uint64_t first, std::span<std::byte> elements) const;
 
   /// What the file says about itself.
@@ -72,7 +75,7 @@ class VariableReader {
   void check_not_retired() const { storage::check_not_retired(file_, commit_record_); }
 
  private:
-  void read_chunks(const StoredVariable& stored, std::uint64_t first, std::span<std::byte> elements) const;
+  [[nodiscard]] const StoredVariable& find(const std::string& variable) const;
 
   PosixFile file_;
   Bytes commit_record_;
