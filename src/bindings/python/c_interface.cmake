@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Writes what Python knows about C, from the headers of C alone:
-#   cmake -D headers=FILE|FILE.. -D result=FILE -D is_open_mpi=BOOL -D library=PATH -D version=TEXT -P c_interface.cmake
+#   cmake -D headers=FILE|FILE.. -D result=FILE -D is_open_mpi=True|False -D library=PATH -D version=TEXT -P c_interface.cmake
 # Types stay texts, as they stand in the headers: reprieve/_native.py says what each is for ctypes.
 # `library`: where the shared library of an installed package is, seen from the folder of the package.
 
@@ -31,12 +31,7 @@ function(append_prototypes prototypes pattern)
 endfunction()
 
 set(content "# Made from the headers of C by c_interface.cmake: do not change it by hand.\n\n")
-if(is_open_mpi)
-  string(APPEND content "IS_OPEN_MPI = True\n")
-else()
-  string(APPEND content "IS_OPEN_MPI = False\n")
-endif()
-string(APPEND content "VERSION = \"${version}\"\n")
+string(APPEND content "IS_OPEN_MPI = ${is_open_mpi}\nVERSION = \"${version}\"\n")
 string(APPEND content "INSTALLED_LIBRARY = \"${library}\"\n\nCONSTANTS = {\n")
 string(REGEX MATCHALL "REPRIEVE_[A-Z0-9_]+ = [0-9]+" constants "${text}")
 foreach(constant IN LISTS constants)

@@ -33,10 +33,9 @@ from ._errors import (
     UsageError,
 )
 from ._handler import Handler, run_resilient, unwatch_signals, watch_signals
-from ._manager import Manager
+from ._manager import CheckpointInfo, Manager, Notice, SaveReport
 from ._markers import State, custom, distributed, per_rank, pickled, replicated
 from ._native import version_details
-from ._open import CheckpointInfo, Notice, SaveReport
 from ._reader import StoredCheckpoint, StoredGroup, StoredVariable, open
 from ._registry import Stored
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import math
 import operator
 import pickle
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,10 +19,9 @@ import numpy as np
 
 from . import _records, _tensors
 from ._errors import UsageError
-from ._markers import Custom, Distributed, PerRank, Pickled, Replicated, Slot, Variable
+from ._markers import Custom, Distributed, PerRank, Pickled, Slot, Variable
 from ._native import CALLBACKS, CONSTANTS, function, numbers
-from ._tensors import array_of, is_on_device
-
+from ._tensors import array_of, is_on_device, is_torch
 
 _LONG = np.dtype(np.longdouble).itemsize
 _NAMES = {f"f{_LONG}": "LONG_DOUBLE", f"c{2 * _LONG}": "COMPLEX_LONG_DOUBLE"}  # of double where there are no longer ones
@@ -64,15 +65,13 @@ class Element:
         """As C takes it."""
         return (*shape, self.bytes) if self.bytes else tuple(shape)
 
-    def strides(self, array: np.ndarray) -> Any:
-        """The distances in bytes between neighbours, as C takes them; None if they follow from the shape."""
-        if array.flags.c_contiguous:
-            return None
-        return numbers((*array.strides, 1) if self.bytes else array.strides, ctypes.c_ssize_t)
-
-    def offset(self, offset: tuple[int, ...]) -> tuple[int, ...]:
-        """The same for an offset in a global array."""
-        return (*offset, 0) if self.bytes else tuple(offset)
+    def arguments(self, place: Any, array: np.ndarray) -> tuple[Any, ...]:
+        """What functions of C take of an array: its type, where it lies, its dimensions, its shape, and the distances in
+        bytes between neighbours; None if these follow from the shape.
+        """
+        shape, strides = self.shape(array.shape), (*array.strides, 1) if self.bytes else array.strides
+        distances = None if array.flags.c_contiguous else numbers(strides, ctypes.c_ssize_t)
+        return self.type, place, len(shape), numbers(shape), distances
 
     def meaning(self) -> str:
         """What C does not know of the elements: the fields of structs, the unit of times. Empty for other elements."""
@@ -108,6 +107,8 @@ class Entry:
 
     #: Of arrays and numbers, from `register` on.
     element: Element
+    #: How many names of dimensions the variable can have.
+    dimensions = 1
     #: Whether it has items, which can be dealt to another number of ranks.
     has_items = False
 
@@ -115,11 +116,9 @@ class Entry:
         self.registry = registry
         self.name = name
         self.slot = slot
+        self.where = slot.where
         self.marker = marker
-
-    @property
-    def is_per_rank(self) -> bool:
-        return isinstance(self.marker, PerRank)
+        self.is_per_rank = isinstance(marker, PerRank)
 
     def register(self) -> None:
         """Registers the variable in C. Raises the error of C."""
@@ -139,10 +138,6 @@ class Entry:
         """The value that another rank saved, from its bytes."""
         raise NotImplementedError
 
-    def dimensions(self) -> int:
-        """How many names of dimensions the variable can have."""
-        return 1
-
     def meaning(self) -> str:
         """What its elements mean, beyond what C knows; it is equal on all ranks. Empty if there is nothing to say."""
         if self.is_per_rank and not self.has_items:
@@ -157,12 +152,12 @@ class Entry:
             return kind()
         if redistribute == "in_order":
             if not self.has_items:
-                raise UsageError(f"{self.slot.where}: 'in_order' deals the items of growing arrays; pass a function")
+                raise UsageError(f"{self.where}: 'in_order' deals the items of growing arrays; pass a function")
             return ctypes.cast(function("in_order"), kind)
         if not callable(redistribute):
-            raise UsageError(f"{self.slot.where}: redistribute is {redistribute!r}: pass a function, or 'in_order'")
+            raise UsageError(f"{self.where}: redistribute is {redistribute!r}: pass a function, or 'in_order'")
 
-        def run(pieces: int, rank: int, size: int, _user: Any) -> None:
+        def run(pieces: int, rank: int, size: int) -> None:
             self.assign(redistribute(Pieces(pieces, self), rank, size))
 
         return self.registry.callback("redistribute_fn", run)
@@ -209,16 +204,15 @@ class ArrayEntry(Entry):
 
     def register(self) -> None:
         self.value = self.slot.get()
-        self.array = array_of(self.value, self.slot.where)
-        check_array(self.array, self.slot.where)
-        self.element = Element(self.array.dtype, self.slot.where)
+        self.array = array_of(self.value, self.where)
+        check_array(self.array, self.where)
+        self.element = Element(self.array.dtype, self.where)
+        self.dimensions = len(self.element.shape(self.array.shape))
         self.layout = layout(self.array)
         self.place = ctypes.c_void_p(address(self.array))  # C reads it at every save and restore
         self.had_name = False
-        shape = self.element.shape(self.array.shape)
-        strides = self.element.strides(self.array)
-        place = ctypes.addressof(self.place)
-        self.add("_at", self.element.type, place, len(shape), numbers(shape), strides, *[None] * self.is_per_rank)
+        arguments = self.element.arguments(ctypes.addressof(self.place), self.array)
+        self.add("_at", *arguments, *[None] * self.is_per_rank)
 
     def refresh(self) -> None:
         self.find()
@@ -227,42 +221,39 @@ class ArrayEntry(Entry):
     def find(self) -> None:
         """The present array, where C reads its address."""
         value = self.slot.get()
-        array = array_of(value, self.slot.where)
+        array = array_of(value, self.where)
         if layout(array)[1:] != self.layout[1:]:
             raise UsageError(
-                f"{self.slot.where} has another shape, type or memory than when the state was handed over: make an array "
+                f"{self.where} has another shape, type or memory than when the state was handed over: make an array "
                 "like the first one, or say that it may change, reprieve.replicated(value, growing=True)"
             )
         if value is not self.value:
-            check_array(array, self.slot.where)
-            self.value, self.array = value, array
-            self.had_name = False
+            check_array(array, self.where)
+            self.value, self.array, self.had_name = value, array, False
         self.place.value = address(array)
 
-    def has_name(self) -> bool:
-        """Whether anything but the state refers to the array."""
-        return self.value is self.array and sys.getrefcount(self.value) > _REFERENCES_OF_STATE
-
     def look_for_names(self) -> None:
-        """Warns of an array that the program has lost: it has bound the name to another one."""
-        had_name, self.had_name = self.had_name, self.has_name()
-        if had_name and not self.had_name:
-            self.registry.warn(
-                f"{self.slot.where}: only the state refers to this array any more. If its name was bound again, the "
-                f"checkpoints hold the old array: write into it ({self.slot.where}[...] = value), or use the attributes "
+        """Warns of an array that the program has lost: it has bound the name to another one. Alike on all ranks."""
+        had_name = self.had_name
+        self.had_name = self.value is self.array and sys.getrefcount(self.value) > _REFERENCES_OF_STATE
+        if had_name and not self.had_name and self.registry.is_chief:
+            message = (
+                f"{self.where}: only the state refers to this array any more. If its name was bound again, the "
+                f"checkpoints hold the old array: write into it ({self.where}[...] = value), or use the attributes "
                 "of reprieve.State"
             )
+            warnings.warn(message, RuntimeWarning, stacklevel=1)
 
     def assign(self, value: Any) -> None:
         if is_on_device(self.value):
             raise UsageError(
-                f"{self.slot.where}: what redistribute returns cannot be put into the memory of a device. Keep the value "
+                f"{self.where}: what redistribute returns cannot be put into the memory of a device. Keep the value "
                 "on the host, or start on as many ranks as saved it"
             )
         value = np.asarray(value)
         if value.shape != self.array.shape:
             raise UsageError(
-                f"{self.slot.where}: redistribute returned an array of the shape {value.shape}, this rank has "
+                f"{self.where}: redistribute returned an array of the shape {value.shape}, this rank has "
                 f"{self.array.shape}"
             )
         self.array[...] = value
@@ -270,12 +261,9 @@ class ArrayEntry(Entry):
     def decode(self, data: bytearray) -> np.ndarray:
         return np.frombuffer(data, self.array.dtype)
 
-    def dimensions(self) -> int:
-        return len(self.element.shape(self.array.shape))
-
 
 def _references_of_state() -> int:
-    """How many references to an array there are, as `has_name` counts them, if the state alone has it."""
+    """How many references to an array there are, as `look_for_names` counts them, if the state alone has it."""
     entry = object.__new__(ArrayEntry)
     dictionary = {"x": np.zeros(1)}
     entry.value = entry.array = dictionary["x"]
@@ -290,10 +278,10 @@ class TensorEntry(ArrayEntry):
 
     def refresh(self) -> None:
         value = self.slot.get()
-        if not _tensors.is_tensor(value) or layout(array_of(value, self.slot.where)) != self.layout:
+        if not is_torch(value, "Tensor") or layout(array_of(value, self.where)) != self.layout:
             raise UsageError(
-                f"{self.slot.where} has another shape, type or memory than when the state was handed over: write into the "
-                f"first tensor, {self.slot.where}.copy_(value)"
+                f"{self.where} has another shape, type or memory than when the state was handed over: write into the "
+                f"first tensor, {self.where}.copy_(value)"
             )
 
 
@@ -307,31 +295,28 @@ class ScalarEntry(Entry):
         self.python = None if isinstance(value, np.generic) else type(value)
         base = next((kind for kind in self.KINDS if isinstance(value, kind)), None)
         self.copy = np.zeros((), value.dtype if self.python is None else self.KINDS[base])
-        self.element = Element(self.copy.dtype, self.slot.where)
+        self.element = Element(self.copy.dtype, self.where)
         self.convert: Callable[[Any], Any] = self.copy.dtype.type
         if self.python is not None and base is int:
             self.convert = operator.index
         self.refresh()
-        shape = self.element.shape(())
-        self.add("", self.element.type, address(self.copy), len(shape), numbers(shape), None, *[None] * self.is_per_rank)
+        self.add("", *self.element.arguments(address(self.copy), self.copy), *[None] * self.is_per_rank)
 
     def refresh(self) -> None:
         value = self.slot.get()
         try:
             if value is None or isinstance(value, (str, bytes)) or self.copy.dtype == bool and not isinstance(value, (bool, np.bool_)):
                 raise TypeError(f"it is {value!r} now")
-            self.put(value)
+            self.assign(value)
         except (TypeError, ValueError, OverflowError) as error:
             kind = self.python.__name__ if self.python else f"np.{self.copy.dtype}"
             hint = ": an int has 64 bits here, larger ones stand in a list" if isinstance(error, OverflowError) else ""
-            raise UsageError(
-                f"{self.slot.where} was registered as {kind}, and is no such number: {error}{hint}"
-            ) from error
+            raise UsageError(f"{self.where} was registered as {kind}, and is no such number: {error}{hint}") from error
 
     def restored(self) -> None:
         self.slot.set(self.copy[()] if self.python is None else self.python(self.copy[()]))
 
-    def put(self, value: Any) -> None:
+    def assign(self, value: Any) -> None:
         """Makes it the copy. Raises an error if that is not exactly the same number."""
         before = self.copy[()]
         with np.errstate(all="ignore"):  # what does not fit is an error below
@@ -343,9 +328,6 @@ class ScalarEntry(Entry):
             kind = f". Write np.{self.copy.dtype}(value) if it may be rounded" if narrow else ""
             self.copy[()] = before
             raise ValueError(f"{value!r} does not fit{kind}")
-
-    def assign(self, value: Any) -> None:
-        self.put(value)
 
     def decode(self, data: bytearray) -> Any:
         return np.frombuffer(data, self.copy.dtype)[0]
@@ -368,18 +350,16 @@ class GrowingEntry(Entry):
     def register(self) -> None:
         array = self.slot.get()
         if type(array) is not np.ndarray or array.ndim == 0:
-            raise UsageError(
-                f"{self.slot.where}: only numpy arrays with a dimension or more, on the host, can be growing"
-            )
+            raise UsageError(f"{self.where}: only numpy arrays with a dimension or more, on the host, can be growing")
         self.dtype = array.dtype
         self.item = array.shape[1:]
-        self.element = Element(array.dtype, self.slot.where)
-        self.items_elements = int(np.prod(self.element.shape(self.item), dtype=np.int64))
-        if self.items_elements == 0:
-            raise UsageError(f"{self.slot.where}: an item of the shape {self.item} has no elements")
+        self.element = Element(array.dtype, self.where)
+        elements = math.prod(self.element.shape(self.item))
+        if elements == 0:
+            raise UsageError(f"{self.where}: an item of the shape {self.item} has no elements")
+        self.dimensions = 1 if elements == 1 else 2
         self.memory(-1)
-        ask = self.registry.callback("memory_fn", self.tell)
-        self.add("_resizable", self.element.type, self.items_elements, ask, None)
+        self.add("_resizable", self.element.type, elements, self.registry.callback("memory_fn", self.tell), None)
 
     def memory(self, wanted: int) -> np.ndarray:
         array = self.slot.get()
@@ -389,14 +369,14 @@ class GrowingEntry(Entry):
         if not isinstance(array, np.ndarray) or array.dtype != self.dtype or array.shape[1:] != self.item:
             found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
             raise UsageError(
-                f"{self.slot.where} was an array of {self.dtype} with items of the shape {self.item}, and is {found} now"
+                f"{self.where} was an array of {self.dtype} with items of the shape {self.item}, and is {found} now"
             )
-        check_array(array, self.slot.where)
+        check_array(array, self.where)
         if not array.flags.c_contiguous:
-            raise UsageError(f"{self.slot.where}: a growing array must be contiguous: np.ascontiguousarray(array)")
+            raise UsageError(f"{self.where}: a growing array must be contiguous: np.ascontiguousarray(array)")
         return array
 
-    def tell(self, wanted: int, data: Any, count: Any, _user: Any) -> None:
+    def tell(self, wanted: int, data: Any, count: Any) -> None:
         self.present = self.memory(wanted)  # stays alive until the next question
         data[0] = address(self.present)
         count[0] = len(self.present)
@@ -407,31 +387,25 @@ class GrowingEntry(Entry):
     def decode(self, data: bytearray) -> np.ndarray:
         return np.frombuffer(data, self.dtype).reshape(-1, *self.item)
 
-    def dimensions(self) -> int:
-        return 1 if self.items_elements == 1 else 2
-
 
 class BytesEntry(Entry):
     """A value that is turned into bytes and back: texts, bytes, records, generators, and what the program turns itself."""
 
-    def __init__(self, registry: Any, name: str, slot: Slot, marker: Variable) -> None:
-        super().__init__(registry, name, slot, marker)
-        self.incoming: Any = None
-        self.outgoing: Any = None
-        self.kind = _kind_of(slot.get())
+    def register(self) -> None:
+        self.incoming: bytearray | None = None
+        self.outgoing: bytearray | None = None
+        self.kind = _kind_of(self.slot.get())
         self.is_packed = self.kind.endswith(_STATE_DICT)
         self.is_text = not self.is_packed and self.kind not in ("bytes", "pickled", "custom")
-
-    def register(self) -> None:
         self.encode()  # what cannot be saved fails at once
-        ask = self.registry.callback("memory_fn", self.tell)
-        self.add("_resizable", CONSTANTS["CHAR" if self.is_text else "BYTE"], 1, ask, None)
+        element_type = CONSTANTS["CHAR" if self.is_text else "BYTE"]
+        self.add("_resizable", element_type, 1, self.registry.callback("memory_fn", self.tell), None)
 
     def meaning(self) -> str:
         return ""  # the bytes contain it
 
     def encode(self) -> bytes | bytearray:
-        value, where = self.slot.get(), self.slot.where
+        value, where = self.slot.get(), self.where
         try:
             if self.is_packed:
                 return _records.pack(value.state_dict(), f"{where}.state_dict()")
@@ -440,7 +414,9 @@ class BytesEntry(Entry):
             if isinstance(value, Pickled):
                 return pickle.dumps(value.value)
             if isinstance(value, enum.Enum):
-                return _member_name(value, where).encode()
+                if value.name not in type(value).__members__:
+                    raise UsageError(f"{where}: {value!r} has no name: save its value")
+                return value.name.encode()
             return bytes(value) if self.kind == "bytes" else _records.to_text(value, where)
         except RecursionError as error:
             raise UsageError(f"{where}: the value contains itself, or values in values too deep: {error}") from error
@@ -454,29 +430,23 @@ class BytesEntry(Entry):
         kind = _kind_of(self.slot.get())
         if kind != self.kind and (self.kind, kind) != (_PLAIN, "bytes"):  # bytes can stand in a list, too
             raise UsageError(
-                f"{self.slot.where} was registered as {self.kind}, and is {kind} now: a restart could not make that of it"
+                f"{self.where} was registered as {self.kind}, and is {kind} now: a restart could not make that of it"
             )
 
-    def tell(self, wanted: int, data: Any, count: Any, _user: Any) -> None:
+    def tell(self, wanted: int, data: Any, count: Any) -> None:
         if wanted >= 0:
-            self.incoming = bytearray(max(wanted, 1))
-            self.incoming_size = size = wanted
-            buffer = (ctypes.c_char * len(self.incoming)).from_buffer(self.incoming)
+            present = self.incoming = bytearray(wanted)
         else:
             if self.outgoing is None:  # the same bytes for the whole of a save
-                content = self.encode()
-                size = len(content)
-                if isinstance(content, bytearray):  # large
-                    self.outgoing = ((ctypes.c_char * size).from_buffer(content), size)
-                else:
-                    self.outgoing = (ctypes.create_string_buffer(content, max(size, 1)), size)
-            buffer, size = self.outgoing
-        data[0] = ctypes.addressof(buffer)
-        count[0] = size
+                content = self.encode()  # a bytearray if it is large: not copied
+                self.outgoing = content if isinstance(content, bytearray) else bytearray(content)
+            present = self.outgoing
+        data[0] = ctypes.addressof((ctypes.c_char * len(present)).from_buffer(present))
+        count[0] = len(present)
 
     def restored(self) -> None:
-        if self.incoming is not None:
-            data, self.incoming = memoryview(self.incoming)[: self.incoming_size], None
+        data, self.incoming = self.incoming, None
+        if data is not None:
             self.assign(self.decode(data))
 
     def assign(self, value: Any) -> None:
@@ -489,8 +459,8 @@ class BytesEntry(Entry):
             present.load(value)
         elif isinstance(present, Pickled):
             present.value = value
-        elif (functions := _records.state_functions(present)) is not None:
-            functions[1](value)
+        elif (generator := _records.generator_of(present)) is not None:
+            generator[2](value)
         elif isinstance(present, bytearray) or isinstance(present, list) and isinstance(value, list):
             present[:] = value
         else:
@@ -504,7 +474,7 @@ class BytesEntry(Entry):
         if not self.is_text:
             return bytes(data)
         if isinstance(self.slot.get(), enum.Enum):
-            return _member(type(self.slot.get()), bytes(data).decode(), self.slot.where)
+            return _member(type(self.slot.get()), bytes(data).decode(), self.where)
         return _records.from_text(bytes(data))
 
 
@@ -512,12 +482,6 @@ class BytesEntry(Entry):
 _PLAIN = "a text, a list or None"
 #: Ends the kind of values that return their state by themselves.
 _STATE_DICT = " with a state_dict()"
-
-
-def _member_name(member: enum.Enum, where: str) -> str:
-    if member.name not in type(member).__members__:
-        raise UsageError(f"{where}: {member!r} has no name: save its value")
-    return str(member.name)
 
 
 def _member(kind: type[enum.Enum], text: str, where: str) -> enum.Enum:
@@ -538,7 +502,8 @@ def _kind_of(value: Any) -> str:
         return type(value).__name__.lower()
     if _tensors.has_state_dict(value):
         return type(value).__name__ + _STATE_DICT
-    return _records.generator_kind(value) or _PLAIN
+    generator = _records.generator_of(value)
+    return generator[0] if generator else _PLAIN
 
 
 #: Arrays, and where each of them lies in that of all ranks.
@@ -560,19 +525,18 @@ class DistributedEntry(Entry):
         marker = self.marker
         dtype = marker.dtype
         if dtype is None:
-            array = array_of(marker.value, self.slot.where)
+            array = array_of(marker.value, self.where)
             if not isinstance(array, np.ndarray):
-                raise UsageError(f"{self.slot.where}: say dtype=... where the value of distributed() is a function")
+                raise UsageError(f"{self.where}: say dtype=... where the value of distributed() is a function")
             dtype = array.dtype
-        self.element = Element(np.dtype(dtype), self.slot.where)
+        self.element = Element(np.dtype(dtype), self.where)
+        shape = self.element.shape(marker.shape)
+        self.dimensions = len(shape)
         self.in_place: Any = None  # the function that was seen to return the memory of the program
         self.present: Boxes = []
         self.boxes()  # what is wrong with them fails at once
-        shape = self.element.shape(marker.shape)
-        describe = self.registry.callback("describe_fn", self.describe)
-        self.registry.add(
-            "add_distributed_boxes", self.name, self.element.type, len(shape), numbers(shape), describe, None
-        )
+        arguments = (self.element.type, len(shape), numbers(shape), self.registry.callback("describe_fn", self.describe))
+        self.registry.add("add_distributed_boxes", self.name, *arguments, None)
         if marker.shared:
             self.registry.add("allow_shared", self.name)
         if marker.numbering:
@@ -593,17 +557,14 @@ class DistributedEntry(Entry):
             return self.boxes_of(value)
         boxes = self.boxes_of(value())
         if value is not self.in_place and memory_of(boxes):
-            self.check_in_place(boxes, self.boxes_of(value()))
+            # Two answers of a function, both alive, lie in the same memory, unless the function makes copies.
+            if memory_of(boxes) != memory_of(self.boxes_of(value())):
+                raise UsageError(
+                    f"{self.where}: the function returns a copy: a restore would fill that, and not the array; return "
+                    "the array itself, or a view of it"
+                )
             self.in_place = value
         return boxes
-
-    def check_in_place(self, boxes: Boxes, again: Boxes) -> None:
-        """Two answers of a function, both alive, lie in the same memory, unless the function makes copies."""
-        if memory_of(boxes) != memory_of(again):
-            raise UsageError(
-                f"{self.slot.where}: the function returns a copy: a restore would fill that, and not the array; return "
-                "the array itself, or a view of it"
-            )
 
     def boxes_of(self, value: Any) -> Boxes:
         """The same of what a function returned."""
@@ -612,16 +573,16 @@ class DistributedEntry(Entry):
 
     def place(self, offset: Any) -> tuple[int, ...]:
         if offset is None:
-            raise UsageError(f"{self.slot.where}: say offset=..., where this rank's box lies in the array of all ranks")
+            raise UsageError(f"{self.where}: say offset=..., where this rank's box lies in the array of all ranks")
         if len(offset) != len(self.marker.shape):
             raise UsageError(
-                f"{self.slot.where}: the offset {tuple(offset)} has another number of dimensions than the shape "
+                f"{self.where}: the offset {tuple(offset)} has another number of dimensions than the shape "
                 f"{self.marker.shape}"
             )
         return tuple(int(each) for each in offset)
 
     def interior(self, array: Any) -> np.ndarray:
-        where = self.slot.where
+        where = self.where
         array = array_of(array, where)
         if not isinstance(array, np.ndarray) or array.dtype != self.element.dtype:
             found = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
@@ -638,24 +599,15 @@ class DistributedEntry(Entry):
         inner = tuple(slice(before, size - after) for (before, after), size in zip(ghost, array.shape))
         return array[inner]
 
-    def describe(self, boxes: int, _user: Any) -> None:
+    def describe(self, boxes: int) -> None:
         if not self.present:  # a restore asks again when it has filled what the first answer named
             self.marker.gather()
         boxes_now = self.boxes()
         self.present += boxes_now  # they stay alive for the whole of a save
         for array, offset in boxes_now:
-            self.registry.check(
-                function("boxes_add")(
-                    boxes,
-                    address(array),
-                    numbers(self.element.offset(offset)),
-                    numbers(self.element.shape(array.shape)),
-                    self.element.strides(array),
-                )
-            )
-
-    def dimensions(self) -> int:
-        return len(self.element.shape(self.marker.shape))
+            begin = numbers((*offset, 0) if self.element.bytes else offset)
+            _, place, _, extent, strides = self.element.arguments(address(array), array)
+            self.registry.check(function("boxes_add")(boxes, place, begin, extent, strides))
 
 
 def make_entry(registry: Any, name: str, slot: Slot, marker: Variable) -> Entry:
@@ -663,9 +615,9 @@ def make_entry(registry: Any, name: str, slot: Slot, marker: Variable) -> Entry:
     value = slot.get()
     if isinstance(marker, Distributed):
         return DistributedEntry(registry, name, slot, marker)
-    if isinstance(marker, (Replicated, PerRank)) and marker.growing:
+    if marker.growing:
         return GrowingEntry(registry, name, slot, marker)
-    if _tensors.is_tensor(value):
+    if is_torch(value, "Tensor"):
         return TensorEntry(registry, name, slot, marker)
     if isinstance(value, np.ndarray) or is_on_device(value):
         return ArrayEntry(registry, name, slot, marker)

@@ -120,6 +120,12 @@ def ranks_are_there_again() -> None:
     _processes_without_others.discard(os.getpid())
 
 
+def description_of(error: BaseException) -> bytes:
+    """What other ranks get to read of an exception of the program."""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return text.encode(errors="replace")
+
+
 def error_of(code: str, message: str, origin_rank: int) -> Error:
     """The exception for the name of a status of C."""
     error = _CLASSES.get(code, Error)(message, code, origin_rank)

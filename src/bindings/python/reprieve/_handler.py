@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from . import _open
-from ._errors import Preempted, UnresponsiveError, UsageError
+from . import _manager
+from ._errors import Preempted, UnresponsiveError, UsageError, description_of
 from ._markers import State
 from ._native import (
     CALLBACKS,
@@ -30,7 +30,11 @@ from ._native import (
     function,
     last_error,
 )
-from ._open import CheckpointInfo, Notice, SaveReport
+from ._manager import CheckpointInfo, Notice, SaveReport
+from ._registry import checked_range
+
+#: How to leave, as C has it.
+_WAYS = {"leave": "EXIT_DEFAULT", "hold": "EXIT_HOLD", "raise": "EXIT_RETURN", "later": "EXIT_LATER"}
 
 
 def _leave_interrupt_to_the_scheduler() -> None:
@@ -80,15 +84,15 @@ def run_resilient(comm: Any, body: Callable[[Any], object], spare_ranks: int = 0
         ranks = MPI.Intracomm()
         MPI_COMM.from_address(MPI._addressof(ranks)).value = handle
         raised.clear()
-        before = _open.open_ones()
+        before = _manager.open_ones.copy()
         try:
             body(ranks)
         except BaseException as error:
             raised.append(error)
-            _open.close_all_but(before)
+            _manager.close_all_but(before)
             if isinstance(error, Preempted):
                 return PREEMPTED
-            function("callback_error")(f"{type(error).__name__}: {error}".encode(errors="replace"))
+            function("callback_error")(description_of(error))
             return CONSTANTS["ERROR_UNRESPONSIVE"] if isinstance(error, UnresponsiveError) else 1
         return OK
 
@@ -103,7 +107,20 @@ def run_resilient(comm: Any, body: Callable[[Any], object], spare_ranks: int = 0
     return worked.value == 1
 
 
-class Handler(_open.Opened):
+def _tell(answer: Any, message: int, size: int, time_left: Any) -> int:
+    """What a watcher returned: nothing, True, a text, or a text and the seconds that are left."""
+    text, left = answer if isinstance(answer, tuple) else (answer, None)
+    if not text:
+        return 0
+    if isinstance(text, str):
+        data = text.encode()[: size - 1] + b"\0"
+        ctypes.memmove(message, data, len(data))
+    if left is not None:
+        time_left[0] = left
+    return 1
+
+
+class Handler(_manager.Opened):
     """Saves the state when the job is about to end, and restores it at the next start.
 
         with reprieve.Handler(MPI.COMM_WORLD, "checkpoints", state) as handler:
@@ -164,20 +181,52 @@ class Handler(_open.Opened):
         on_migration: Callable[[Any], None] | None = None,
     ) -> None:
         self._preempted_code: int | None = None
+        self._exit = "later" if return_when_saved else exit
+        self._functions = (step, save_files, watcher, abort)
         _leave_interrupt_to_the_scheduler()
-
-        def configure(config: Any) -> None:
-            config.set_settings(settings)
-            config.set_exit("later" if return_when_saved else exit)
-            config.set_functions(step, save_files, watcher, abort, after_commit)
-
-        self._open(comm, directory, state, configure, when_values_restored, constants, dropped, on_migration)
+        super().__init__(
+            comm,
+            directory,
+            state,
+            settings=settings,
+            after_commit=after_commit,
+            when_values_restored=when_values_restored,
+            constants=constants,
+            dropped=dropped,
+            on_migration=on_migration,
+        )
         try:
             if self.restored_from is not None:
                 self._registry.restored()
         except BaseException as error:  # of this rank alone, perhaps: the others must get it
             self.__exit__(type(error), error, None)
             raise
+
+    def _configure(self) -> None:
+        self._set_exit(self._exit)
+        step, save_files, watcher, abort = self._functions
+        if step is not None:
+            what = "the program's own count of steps"
+            self._set_function("step_fn", lambda: checked_range(int(step()), what, 0, NO_LIMIT - 1))
+        if save_files is not None:
+
+            def files(directory: bytes, number: int, is_chief: int) -> None:
+                save_files(os.fsdecode(directory), number, bool(is_chief))
+
+            self._set_function("save_fn", files, "save_files_fn")
+        if watcher is not None:
+            self._set_function("watcher_fn", lambda *places: _tell(watcher(), *places))
+        if abort is not None:
+            self._set_function("abort_fn", lambda _comm, code: abort(self._comm, code))
+
+    def _set_exit(self, way: Any) -> None:
+        """How to leave after the last save: a name, or a function (comm, exit code, path of the checkpoint)."""
+        if callable(way):
+            self._set_function("exit_fn", lambda _comm, code, path: way(self._comm, code, os.fsdecode(path)))
+        elif way in _WAYS:
+            call("config_set_exit", self._config, CONSTANTS[_WAYS[way]])
+        else:
+            raise UsageError(f"exit is {way!r}: pass a function, or one of {', '.join(map(repr, _WAYS))}")
 
     # ---- The loop
 
@@ -255,8 +304,7 @@ class Handler(_open.Opened):
         self._registry.raise_pending()
 
     def _prepare(self) -> None:
-        if not self._handle:
-            raise UsageError("the handler is closed")
+        self._need()
         self._registry.refresh()
         with contextlib.suppress(AttributeError, ValueError, OSError):
             sys.stdout.flush()  # the boundary may end the process
@@ -264,7 +312,7 @@ class Handler(_open.Opened):
     def _check(self, status: int) -> None:
         if status == PREEMPTED:
             raise Preempted(self.exit_code)
-        super()._check(status)
+        self._registry.check(status)
 
     # ---- What is known
 
@@ -334,8 +382,7 @@ class Handler(_open.Opened):
         if not self._handle or self._failed or is_reported or isinstance(error, (Preempted, GeneratorExit)):
             return
         self._failed = True
-        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        function("fail")(self._handle, text.encode(errors="replace"))
+        function("fail")(self._handle, description_of(error))
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if not self._handle or self._process != os.getpid():

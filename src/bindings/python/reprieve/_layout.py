@@ -10,6 +10,7 @@ import functools
 import itertools
 import json
 import math
+import operator
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -25,6 +26,9 @@ NEWEST_VERSION = 3
 MAX_BLOCK_BYTES = 4 << 20
 MOST_TABLE_BYTES = 2 << 30
 
+#: Indexes or lengths, one per dimension.
+Place = tuple[int, ...]
+
 
 class Box(NamedTuple):
     """A part of an array that one rank saved.
@@ -37,8 +41,8 @@ class Box(NamedTuple):
     """
 
     rank: int
-    offset: tuple[int, ...]
-    extent: tuple[int, ...]
+    offset: Place
+    extent: Place
     first_checksum: int
 
 
@@ -124,11 +128,10 @@ class File:
 def is_checkpoint(path: Any) -> bool:
     """Whether it is a file that begins as one."""
     try:
-        opened = File(path)
+        with contextlib.closing(File(path)) as file:
+            return file.size >= 8 and int(file.read(0, 8).view("<u8")[0]) == MAGIC
     except (OSError, CorruptError):
         return False
-    with contextlib.closing(opened) as file:
-        return file.size >= 8 and int(file.read(0, 8).view("<u8")[0]) == MAGIC
 
 
 class Tables(NamedTuple):
@@ -140,17 +143,9 @@ class Tables(NamedTuple):
     checksums: np.ndarray
 
 
-def _read_commit_record(file: File) -> list[int]:
-    path = file.path
-    check(file.size >= COMMIT_RECORD_BYTES, path, f"it has {file.size} bytes, and is no checkpoint")
-    commit_record = file.read(0, COMMIT_RECORD_BYTES)
-    words = [int(word) for word in commit_record.view("<u8")]
-    check(words[0] == MAGIC, path, "it has no commit record: it is no checkpoint, or was not completed")
-    check(words[1] <= NEWEST_VERSION, path, f"it has version {words[1]} of the format: a newer reprieve reads it")
+def _verify(part: np.ndarray, checksum: int, path: Any, name: str) -> None:
     xxh3 = hasher()
-    check(xxh3 is None or xxh3(commit_record[: COMMIT_RECORD_BYTES - 8]) == words[511], path, "the commit record is corrupt")
-    check(words[2] == file.size, path, f"it is {file.size} bytes long, but was written with {words[2]}")
-    return words
+    check(xxh3 is None or xxh3(part) == checksum, path, f"the {name} is corrupt")
 
 
 def _read_table(file: File, name: str, words: list[int]) -> np.ndarray:
@@ -158,25 +153,31 @@ def _read_table(file: File, name: str, words: list[int]) -> np.ndarray:
     check(offset + size <= file.size, file.path, f"the {name} lies outside of the file")
     check(size <= MOST_TABLE_BYTES, file.path, f"the {name} is larger than {MOST_TABLE_BYTES >> 30} GiB")
     part = file.read(offset, size)
-    xxh3 = hasher()
-    check(xxh3 is None or xxh3(part) == checksum, file.path, f"the {name} is corrupt")
+    _verify(part, checksum, file.path, name)
     return part
 
 
 def read_manifest(file: File) -> tuple[dict[str, Any], list[int]]:
-    """Reads the commit record and the manifest, and verifies them if there is something to do it with. Gives the commit record's numbers too.
+    """Reads the commit record and the manifest, and verifies them if there is something to do it with.
 
-    Raises CorruptError.
+    Gives the commit record's numbers too. Raises CorruptError.
     """
-    words = _read_commit_record(file)
-    text = _read_table(file, "manifest", words[3:6]).tobytes()
+    path = file.path
+    check(file.size >= COMMIT_RECORD_BYTES, path, f"it has {file.size} bytes, and is no checkpoint")
+    commit_record = file.read(0, COMMIT_RECORD_BYTES)
+    words = commit_record.view("<u8").tolist()
+    check(words[0] == MAGIC, path, "it has no commit record: it is no checkpoint, or was not completed")
+    check(words[1] <= NEWEST_VERSION, path, f"it has version {words[1]} of the format: a newer reprieve reads it")
+    _verify(commit_record[: COMMIT_RECORD_BYTES - 8], words[511], path, "commit record")
+    check(words[2] == file.size, path, f"it is {file.size} bytes long, but was written with {words[2]}")
     try:
-        manifest = json.loads(text)
+        manifest = json.loads(_read_table(file, "manifest", words[3:6]).tobytes())
     except (ValueError, RecursionError) as error:
-        raise CorruptError(f"{file.path}: the manifest is no JSON") from error
-    _check_fields(manifest, _FIELDS, file.path, "the manifest")
-    _check_fields(manifest["reason"], {"kind": str}, file.path, "the reason")
-    check(0 < manifest["world_size"] and 0 < manifest["box_dimensions"] <= _MOST_DIMENSIONS, file.path, "impossible ranks or dimensions")
+        raise CorruptError(f"{path}: the manifest is no JSON") from error
+    _check_fields(manifest, _FIELDS, path, "the manifest")
+    _check_fields(manifest["reason"], {"kind": str}, path, "the reason")
+    is_good = 0 < manifest["world_size"] and 0 < manifest["box_dimensions"] <= _MOST_DIMENSIONS
+    check(is_good, path, "impossible ranks or dimensions")
     return manifest, words
 
 
@@ -261,10 +262,9 @@ def read_tables(file: File) -> Tables:
 _AT_ONCE_BYTES = 64 << 10
 
 
-def read_box(
-    file: File, start: int, shape: tuple[int, ...], dtype: np.dtype, offset: tuple[int, ...], extent: tuple[int, ...]
-) -> np.ndarray:
+def read_box(file: File, start: int, shape: Place, dtype: np.dtype, offset: Place, extent: Place) -> np.ndarray:
     """A box of an array that lies at `start` in C order."""
+    check(start + math.prod(shape) * dtype.itemsize <= file.size, file.path, "a variable lies outside of the file")
     count = math.prod(extent)
     if count == 0:
         return np.zeros(extent, dtype)
@@ -287,29 +287,20 @@ def read_box(
     return result
 
 
-def blocks(offset: tuple[int, ...], extent: tuple[int, ...], size: int) -> Iterator[tuple[slice, ...]]:
-    """A box cut into blocks of at most 4 MiB, in C order: each as slices of the array. @param size  of an element"""
+def blocks(offset: Place, extent: Place, size: int) -> Iterator[tuple[Place, Place]]:
+    """A box cut into blocks of at most 4 MiB, in C order: offset and extent of each. @param size  of an element"""
     if math.prod(extent) == 0:
         return
-    cut, inner = max(len(extent) - 1, 0), size
+    cut, inner = len(extent) - 1, size
     while cut > 0 and inner * extent[cut] <= MAX_BLOCK_BYTES:
         inner *= extent[cut]
         cut -= 1
-    if not extent:
-        yield ()
-        return
-    length = min(max(MAX_BLOCK_BYTES // inner, 1), extent[cut])
-    for index in itertools.product(*(range(each) for each in extent[:cut])):
-        head = tuple(slice(o + i, o + i + 1) for o, i in zip(offset, index))
-        tail = tuple(slice(o, o + e) for o, e in zip(offset[cut + 1 :], extent[cut + 1 :]))
-        for start in range(0, extent[cut], length):
-            end = min(start + length, extent[cut])
-            yield (*head, slice(offset[cut] + start, offset[cut] + end), *tail)
+    block = (*[1] * cut, max(MAX_BLOCK_BYTES // inner, 1), *extent[cut + 1 :])[: len(extent)]
+    for _, inside, length in chunk_parts(block, (0,) * len(extent), extent):
+        yield tuple(map(operator.add, offset, inside)), length
 
 
-def chunk_parts(
-    chunk: tuple[int, ...], offset: tuple[int, ...], extent: tuple[int, ...]
-) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+def chunk_parts(chunk: Place, offset: Place, extent: Place) -> Iterator[tuple[Place, Place, Place]]:
     """What of a box lies in each chunk, in C order: the index of the chunk, and the offset and the extent of the part."""
     if math.prod(extent) == 0:
         return

@@ -27,6 +27,7 @@ class Variable:
         dims: the names of the dimensions, slowest first.
         may_be_missing: a checkpoint without it leaves the value as it is.
         former_names: names that older versions of the program gave it.
+        growing: see `replicated`.
     """
 
     value: Any
@@ -35,6 +36,7 @@ class Variable:
     dims: Sequence[str] = ()
     may_be_missing: bool = False
     former_names: Sequence[str] = ()
+    growing: bool = False
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = np.asarray(self.value, dtype=dtype)
@@ -42,17 +44,9 @@ class Variable:
 
 
 @dataclasses.dataclass
-class Replicated(Variable):
-    """See `replicated`."""
-
-    growing: bool = False
-
-
-@dataclasses.dataclass
 class PerRank(Variable):
     """See `per_rank`."""
 
-    growing: bool = False
     redistribute: Redistribute | str | None = None
 
 
@@ -89,7 +83,7 @@ class Custom:
     load: Callable[[bytes], None]
 
 
-def replicated(value: Any, *, growing: bool = False, **about: Any) -> Replicated:
+def replicated(value: Any, *, growing: bool = False, **about: Any) -> Variable:
     """A value that is equal on all ranks: rank 0's is written, every rank restores it.
 
     Values that stand in the state without anything around them are of this kind. The function is there to say more
@@ -102,7 +96,7 @@ def replicated(value: Any, *, growing: bool = False, **about: Any) -> Replicated
             array. It has to be contiguous.
         **about: units, description, dims, may_be_missing, former_names; see `Variable`.
     """
-    return Replicated(value, growing=growing, **about)
+    return Variable(value, growing=growing, **about)
 
 
 def per_rank(
@@ -223,7 +217,30 @@ def dictionary_of(state: Any) -> Any:
     return object.__getattribute__(state, "_dictionary") if isinstance(state, State) else state
 
 
-class Node:
+class Slot:
+    """Where the program has a value: under a key of a dictionary, or in the attribute `value` of a marker.
+
+    Attributes:
+        holder: the marker; or the `Node` of the dictionary, with the key.
+    """
+
+    def __init__(self, holder: Any, key: str | None, where: str) -> None:
+        self.holder = holder
+        self.key = key
+        self.where = where
+
+    def get(self) -> Any:
+        """What is there now."""
+        return self.holder.value if self.key is None else self.holder.dictionary[self.key]
+
+    def set(self, value: Any) -> None:
+        if self.key is None:
+            self.holder.value = value
+        else:
+            self.holder.dictionary[self.key] = value
+
+
+class Node(Slot):
     """A dictionary of the state. The program may replace it by another one with the same keys.
 
     Attributes:
@@ -231,27 +248,24 @@ class Node:
     """
 
     def __init__(self, dictionary: dict[Any, Any], parent: Node | None, key: str, where: str) -> None:
+        super().__init__(parent, key, where)
         self.dictionary = dictionary
-        self.parent = parent
-        self.key = key
-        self.where = where
         self.keys = set(dictionary)
         self.markers = {key: value for key, value in dictionary.items() if isinstance(value, Variable)}
 
     def contains_itself(self) -> bool:
         """Whether it is one of those in which it stands."""
-        outer = self.parent
+        outer = self.holder
         while outer is not None and outer.dictionary is not self.dictionary:
-            outer = outer.parent
+            outer = outer.holder
         return outer is not None
 
-    def present(self) -> Any:
-        """What is there now."""
-        return self.dictionary if self.parent is None else self.parent.dictionary[self.key]
+    def get(self) -> Any:
+        return self.dictionary if self.holder is None else super().get()
 
     def find(self) -> dict[Any, Any]:
         """The present dictionary. Raises UsageError if there is none any more."""
-        present = self.present()
+        present = self.get()
         if not isinstance(present, dict):
             raise UsageError(
                 f"{self.where} was a dictionary when the state was handed over, and is a {type(present).__name__} now"
@@ -275,25 +289,3 @@ class Node:
             if self.dictionary[key] is not marker:
                 place = f"{self.where}[{key!r}]"
                 raise UsageError(f"{place} was replaced: put the new value into {place}.value")
-
-
-class Slot:
-    """Where the program has a value: under a key of a dictionary, or in the attribute `value` of a marker.
-
-    Attributes:
-        holder: the marker; or the `Node` of the dictionary, with the key.
-    """
-
-    def __init__(self, holder: Any, key: str | None, where: str) -> None:
-        self.holder = holder
-        self.key = key
-        self.where = where
-
-    def get(self) -> Any:
-        return self.holder.value if self.key is None else self.holder.dictionary[self.key]
-
-    def set(self, value: Any) -> None:
-        if self.key is None:
-            self.holder.value = value
-        else:
-            self.holder.dictionary[self.key] = value

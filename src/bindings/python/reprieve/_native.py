@@ -60,33 +60,26 @@ for _name, (_returned, _arguments) in described.CALLBACKS.items():
     _TYPES[_name] = CALLBACKS[_name.removeprefix("reprieve_")]
 
 
-def _candidates() -> list[str]:
-    named = os.environ.get("REPRIEVE_LIBRARY")
-    if named:
-        return [named]
-    folder = pathlib.Path(__file__).resolve().parent
-    name = pathlib.Path(described.INSTALLED_LIBRARY).name
-    places = [folder / name, folder / described.INSTALLED_LIBRARY]
-    return [str(place) for place in places if place.exists()] or [name]
-
-
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
     """The library, loaded when it is first needed: reading files needs none."""
-    for candidate in _candidates():
-        try:
-            loaded = ctypes.CDLL(candidate)
-        except OSError as error:
-            message = (
-                f"the shared library of Reprieve cannot be loaded: {error}. Install it (Debian: libreprieve1.0), or "
-                "name its file in the environment variable REPRIEVE_LIBRARY"
-            )
-            raise ImportError(with_message_code(message)) from error
+    folder = pathlib.Path(__file__).resolve().parent
+    name = pathlib.Path(described.INSTALLED_LIBRARY).name
+    places = (folder / name, folder / described.INSTALLED_LIBRARY)
+    file = os.environ.get("REPRIEVE_LIBRARY") or next((str(place) for place in places if place.exists()), name)
+    try:
+        loaded = ctypes.CDLL(file)
+    except OSError as error:
+        message = (
+            f"the shared library of Reprieve cannot be loaded: {error}. Install it (Debian: libreprieve1.0), or "
+            "name its file in the environment variable REPRIEVE_LIBRARY"
+        )
+        raise ImportError(with_message_code(message)) from error
     loaded.reprieve_version.restype = ctypes.c_char_p
     version = loaded.reprieve_version().decode()
     if version != described.VERSION:
         message = (
-            f"the shared library {candidate} is of version {version}, and the Python module of {described.VERSION}: "
+            f"the shared library {file} is of version {version}, and the Python module of {described.VERSION}: "
             "both have to be of one version"
         )
         raise ImportError(with_message_code(message))

@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _layout, _records
 from ._errors import CorruptError, UsageError
-from ._layout import Box
+from ._layout import Box, Place
 
 #: Elements that lie apart, as those of [::1000], are read with what lies between them up to this size.
 _APART_BYTES = 1 << 20
@@ -41,12 +41,12 @@ class StoredVariable:
         self._entry = entry
         self.name: str = entry["name"]
         self.kind: str = entry["distribution"]
-        self.shape: tuple[int, ...] = tuple(entry["shape"])
+        self.shape: Place = tuple(entry["shape"])
         self.dtype = _layout.dtype_of(entry)
         self.units: str = entry.get("units", "")
         self.description: str = entry.get("description", "")
         self.dims: tuple[str, ...] = tuple(entry.get("dims", ()))
-        self.chunk: tuple[int, ...] | None = tuple(entry["tile"]) if entry.get("tile") else None
+        self.chunk: Place | None = tuple(entry["tile"]) if entry.get("tile") else None
         self._rows = rows
 
     @property
@@ -55,13 +55,10 @@ class StoredVariable:
         width = (self._rows.shape[1] - 3) // 2
         places = 1 if self.kind == "per_rank" else len(self.shape)
         lengths = self._entry["piece_dimensions"] if self.kind == "per_rank" else len(self.shape)
-        result = []
-        for row in self._rows:
-            numbers = [int(number) for number in row]
-            offset = tuple(numbers[3 : 3 + places])
-            extent = tuple(numbers[3 + width : 3 + width + lengths])
-            result.append(Box(numbers[1], offset, extent, numbers[2]))
-        return result
+        return [
+            Box(row[1], tuple(row[3 : 3 + places]), tuple(row[3 + width : 3 + width + lengths]), row[2])
+            for row in self._rows.tolist()
+        ]
 
     @property
     def size_bytes(self) -> int:
@@ -74,11 +71,11 @@ class StoredVariable:
 
     # ---- Elements
 
-    def _read_box(self, offset: tuple[int, ...], extent: tuple[int, ...]) -> np.ndarray:
+    def _read_box(self, offset: Place, extent: Place) -> np.ndarray:
         """A part of the array, in memory of its own."""
         start = self._entry["file_offset"]
         if self.chunk is None:
-            return self._file._read(start, self.shape, self.dtype, offset, extent)
+            return _layout.read_box(self._file._raw, start, self.shape, self.dtype, offset, extent)
         result = np.empty(extent, self.dtype)
         chunk_bytes = math.prod(self.chunk) * self.dtype.itemsize
         for index, first, length in _layout.chunk_parts(self.chunk, offset, extent):
@@ -87,16 +84,20 @@ class StoredVariable:
             inside = tuple(f - i * t for f, i, t in zip(first, index, self.chunk))
             place = start + number * chunk_bytes
             if number not in self._compressed:
-                result[into] = self._file._read(place, self.chunk, self.dtype, inside, length)
+                result[into] = _layout.read_box(self._file._raw, place, self.chunk, self.dtype, inside, length)
                 continue
             size = self._compressed[number]
             _layout.check(size <= chunk_bytes, self._file.path, "a compressed chunk is larger than its place")
-            compressed = self._file._read(place, (size,), np.dtype(np.uint8), (0,), (size,))
+            compressed = _layout.read_box(self._file._raw, place, (size,), np.dtype(np.uint8), (0,), (size,))
             chunk = _layout.decompress(compressed, chunk_bytes, self._file.path).view(self.dtype).reshape(self.chunk)
             result[into] = chunk[tuple(slice(i, i + n) for i, n in zip(inside, length))]
         return result
 
-    def _number_of(self, index: tuple[int, ...]) -> int:
+    def _extent_in_file(self, box: Box) -> Place:
+        """That of a per-rank value is in the row of all ranks' elements."""
+        return (math.prod(box.extent),) if self.kind == "per_rank" else box.extent
+
+    def _number_of(self, index: Place) -> int:
         counts = [-(-length // chunk) for length, chunk in zip(self.shape, self.chunk or ())]
         return int(np.ravel_multi_index(index, counts))
 
@@ -109,8 +110,8 @@ class StoredVariable:
         words = self._file._tables.checksums
         sizes = words[len(words) // 2 :]
         for box in self.boxes:
-            extent = (math.prod(box.extent),) if self.kind == "per_rank" else box.extent
-            for block, (index, _, _) in enumerate(_layout.chunk_parts(self.chunk, box.offset, extent), box.first_checksum):
+            parts = _layout.chunk_parts(self.chunk, box.offset, self._extent_in_file(box))
+            for block, (index, _, _) in enumerate(parts, box.first_checksum):
                 _layout.check(block < len(sizes), self._file.path, "fewer sizes than blocks")
                 if sizes[block] > 0:
                     found[self._number_of(index)] = int(sizes[block])
@@ -129,11 +130,7 @@ class StoredVariable:
         if len(keys) > len(self.shape):
             raise IndexError(f"{len(keys)} indexes for {len(self.shape)} dimensions")
         keys += (slice(None),) * (len(self.shape) - len(keys))
-        return self._read_slices(keys)
-
-    def _read_slices(self, keys: tuple[Any, ...]) -> np.ndarray:
-        """One slice or number for each dimension."""
-        picked = []
+        picked = []  # one range for each dimension
         for each, length in zip(keys, self.shape):
             if isinstance(each, slice):
                 picked.append(range(length)[each])
@@ -190,8 +187,7 @@ class StoredVariable:
         if not mine:
             return self._natural(np.zeros((0,) * self._entry["piece_dimensions"], self.dtype))
         box = mine[0]
-        data = self._read_box(box.offset[:1], (math.prod(box.extent),))
-        return self._natural(data.reshape(box.extent))
+        return self._natural(self._read_box(box.offset, self._extent_in_file(box)).reshape(box.extent))
 
     def _natural(self, array: np.ndarray) -> Any:
         entry = self._entry
@@ -199,8 +195,8 @@ class StoredVariable:
             return array.item().decode() if array.ndim == 0 else [text.decode() for text in array]
         if entry["class"] == "text" and entry["size_bytes"] == 1:
             text = array.tobytes()
-            mark = f'{{"{_records.MARK}":'.encode()
-            return _records.from_text(text) if text.startswith(mark) else text.decode("utf-8", "surrogateescape")
+            is_text = not text.startswith(_records.START)
+            return text.decode("utf-8", "surrogateescape") if is_text else _records.from_text(text)
         if entry["class"] == "opaque" and entry["size_bytes"] == 1 and array.ndim == 1:
             data = array.tobytes()
             return _records.unpack(data) if data.startswith(_records.PACKED) else data
@@ -216,29 +212,21 @@ class StoredVariable:
         xxh3 = _layout.hasher()
         if xxh3 is None:
             raise UsageError("no XXH3 to verify with: install the module xxhash, or the library (Debian: libxxhash0)")
-        found = []
+        found, checksums = [], self._file._tables.checksums
         for box in self.boxes:
-            number = box.first_checksum
-            for part in self._blocks(box):
-                _layout.check(number < len(self._file._tables.checksums), self._file.path, "fewer checksums than blocks")
-                block = np.ascontiguousarray(self._part(part))
-                if xxh3(block) != int(self._file._tables.checksums[number]):
-                    place = ", ".join(f"{each.start}:{each.stop}" for each in part)
+            for number, (offset, extent) in enumerate(self._blocks(box), box.first_checksum):
+                _layout.check(number < len(checksums), self._file.path, "fewer checksums than blocks")
+                if xxh3(np.ascontiguousarray(self._read_box(offset, extent))) != int(checksums[number]):
+                    place = ", ".join(f"{begin}:{begin + length}" for begin, length in zip(offset, extent))
                     found.append(f"variable '{self.name}', rank {box.rank}, elements [{place}]")
-                number += 1
         return found
 
-    def _part(self, part: tuple[slice, ...]) -> np.ndarray:
-        return self._read_box(tuple(s.start for s in part), tuple(s.stop - s.start for s in part))
-
-    def _blocks(self, box: Box) -> Iterator[tuple[slice, ...]]:
-        size = self.dtype.itemsize
-        extent = (math.prod(box.extent),) if self.kind == "per_rank" else box.extent
-        if self.chunk is None:
-            yield from _layout.blocks(box.offset, extent, size)
-        else:
-            for _, first, length in _layout.chunk_parts(self.chunk, box.offset, extent):
-                yield from _layout.blocks(first, length, size)
+    def _blocks(self, box: Box) -> Iterator[tuple[Place, Place]]:
+        parts = [(box.offset, self._extent_in_file(box))]
+        if self.chunk is not None:
+            parts = [part[1:] for part in _layout.chunk_parts(self.chunk, *parts[0])]
+        for offset, extent in parts:
+            yield from _layout.blocks(offset, extent, self.dtype.itemsize)
 
 
 class StoredGroup(Mapping[str, Any]):
@@ -273,7 +261,7 @@ class StoredGroup(Mapping[str, Any]):
         return {name: self._variables[name].value for name in self}
 
 
-class StoredCheckpoint(StoredGroup):
+class StoredCheckpoint(StoredGroup, contextlib.AbstractContextManager["StoredCheckpoint"]):
     """A checkpoint: a mapping from names to variables. See `open`.
 
     Attributes:
@@ -305,19 +293,6 @@ class StoredCheckpoint(StoredGroup):
         return {
             entry["name"]: StoredVariable(self, entry, boxes[ends[i] : ends[i + 1]]) for i, entry in enumerate(entries)
         }
-
-    def _read(
-        self,
-        start: int,
-        shape: tuple[int, ...],
-        dtype: np.dtype,
-        offset: tuple[int, ...],
-        extent: tuple[int, ...],
-    ) -> np.ndarray:
-        """A box of an array that lies in the file as a whole."""
-        inside = start + math.prod(shape) * dtype.itemsize <= self._raw.size
-        _layout.check(inside, self.path, "a variable lies outside of the file")
-        return _layout.read_box(self._raw, start, shape, dtype, offset, extent)
 
     def _again(self) -> StoredCheckpoint:
         """The same file, open until nobody uses it any more."""
@@ -351,16 +326,8 @@ class StoredCheckpoint(StoredGroup):
         """Gives the file back; arrays that were read stay."""
         self._raw.close()
 
-    def __enter__(self) -> StoredCheckpoint:
-        return self
-
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-
-def _manifest(path: pathlib.Path) -> dict[str, Any]:
-    with contextlib.closing(_layout.File(path)) as file:
-        return _layout.read_manifest(file)[0]
 
 
 def _newest(directory: pathlib.Path) -> pathlib.Path:
@@ -368,7 +335,8 @@ def _newest(directory: pathlib.Path) -> pathlib.Path:
     found = []
     for path in directory.glob("*.h5"):
         try:
-            manifest = _manifest(path)
+            with contextlib.closing(_layout.File(path)) as file:
+                manifest, _ = _layout.read_manifest(file)
             found.append((manifest.get("run", 0), manifest.get("save", 0), manifest["number"], path))
         except (CorruptError, OSError):
             continue

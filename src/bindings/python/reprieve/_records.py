@@ -17,35 +17,40 @@ import numpy as np
 from . import _tensors
 from ._errors import UsageError
 
-MARK = "$python"
-_START = f'{{"{MARK}":'
+_MARK = "$python"
+#: With this begins the text of a value that is no text.
+START = f'{{"{_MARK}":'.encode()
 
 
-def state_functions(value: Any) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
-    """What asks a random generator what it remembers, and what puts it back; None if the value is none."""
-    if isinstance(value, np.random.Generator):
-        return state_functions(value.bit_generator)
-    if isinstance(value, np.random.BitGenerator):
-        return lambda: value.state, lambda state: setattr(value, "state", state)
-    if isinstance(value, np.random.RandomState):
-        return lambda: value.get_state(legacy=False), value.set_state
-    if isinstance(value, random.Random):
-        return value.getstate, value.setstate
-    return (value.get_state, value.set_state) if _tensors.is_generator(value) else None
+def generator_of(value: Any) -> tuple[str, Callable[[], Any], Callable[[Any], None]] | None:
+    """Of a random generator its kind, what asks it what it remembers, and what puts that back; None for other values.
 
-
-def generator_kind(value: Any) -> str | None:
-    """Which random generator it is, or None if the value is none: what one remembers fits those of its kind alone."""
+    What one remembers fits those of its kind alone.
+    """
     if isinstance(value, np.random.Generator):
         value = value.bit_generator
-    kinds = (np.random.BitGenerator, np.random.RandomState, random.Random)
-    if _tensors.is_generator(value):
-        return f"torch.Generator on {value.device}"
-    return type(value).__name__ if isinstance(value, kinds) else None
+    kind = type(value).__name__
+    if isinstance(value, np.random.BitGenerator):
+        return kind, lambda: value.state, lambda state: setattr(value, "state", state)
+    if isinstance(value, np.random.RandomState):
+        return kind, lambda: value.get_state(legacy=False), value.set_state
+    if isinstance(value, random.Random):
+        return kind, value.getstate, value.setstate
+    if _tensors.is_torch(value, "Generator"):
+        return f"torch.Generator on {value.device}", value.get_state, value.set_state
+    return None
 
 
 #: Dictionaries, and how they are stored with any keys.
 _MAPPINGS = {dict: "$dict", collections.OrderedDict: "$ordered", collections.Counter: "$counter"}
+#: What makes a value of what stands behind its tag; `_array_of` does it of arrays.
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "$tuple": tuple,
+    "$complex": lambda parts: complex(*parts),
+    "$bytes": base64.b64decode,
+    "$bytearray": lambda text: bytearray(base64.b64decode(text)),
+}
+_DECODERS |= {tag: lambda pairs, mapping=mapping: mapping(dict(pairs)) for mapping, tag in _MAPPINGS.items()}
 
 
 def _as_text(array: np.ndarray) -> str:
@@ -79,7 +84,7 @@ def _encode(value: Any, where: str, store: Store = _as_text) -> Any:
     if is_numpy and not value.dtype.hasobject and value.dtype.names is None:
         kind = "$array" if isinstance(value, np.ndarray) else "$number"
         return {kind: [value.dtype.str, list(value.shape), store(np.ascontiguousarray(value))]}
-    if _tensors.is_tensor(value):
+    if _tensors.is_torch(value, "Tensor"):
         name, array = _tensors.tensor_bytes(value, where)
         return {"$tensor": [array.dtype.str, list(value.shape), store(array), name]}
     raise UsageError(
@@ -89,8 +94,9 @@ def _encode(value: Any, where: str, store: Store = _as_text) -> Any:
     )
 
 
-def _decode_array(tag: str, content: Any, data: Any, offset: int = 0) -> Any:
+def _array_of(tag: str, content: Any, blocks: Any) -> Any:
     dtype, shape = np.dtype(content[0]), content[1]
+    data, offset = (base64.b64decode(content[2]), 0) if blocks is None else (blocks, content[2])
     array = np.frombuffer(data, dtype, math.prod(shape), offset) if math.prod(shape) else np.zeros(0, dtype)
     array = array.reshape(shape).copy()
     if tag == "$tensor":
@@ -98,52 +104,30 @@ def _decode_array(tag: str, content: Any, data: Any, offset: int = 0) -> Any:
     return array if tag == "$array" else array[()]
 
 
-def _decode_tagged(tag: str, content: Any, blocks: Any) -> Any:
-    if tag == "$tuple":
-        return tuple(content)
-    for mapping, its_tag in _MAPPINGS.items():
-        if tag == its_tag:
-            return mapping({key: item for key, item in content})
-    if tag == "$complex":
-        return complex(*content)
-    if tag in ("$bytes", "$bytearray"):
-        data = base64.b64decode(content)
-        return data if tag == "$bytes" else bytearray(data)
-    if blocks is None:
-        return _decode_array(tag, content, base64.b64decode(content[2]))
-    return _decode_array(tag, content, blocks, content[2])
-
-
-_TAGS = ("$tuple", *_MAPPINGS.values(), "$complex", "$bytes", "$bytearray", "$array", "$number", "$tensor")
-
-
 def _read(text: Any, blocks: Any = None) -> Any:
     """The value of a text of JSON; `blocks` has the elements of its arrays where they do not stand in it."""
 
     def decode(value: dict[str, Any]) -> Any:
-        if len(value) == 1:
-            tag, content = next(iter(value.items()))
-            if tag in _TAGS:
-                return _decode_tagged(tag, content, blocks)
-        return value
+        tag, content = next(iter(value.items())) if len(value) == 1 else ("", None)
+        if tag in _DECODERS:
+            return _DECODERS[tag](content)
+        return _array_of(tag, content, blocks) if tag in ("$array", "$number", "$tensor") else value
 
-    return json.loads(text, object_hook=decode)[MARK]
+    return json.loads(text, object_hook=decode)[_MARK]
 
 
 def to_text(value: Any, where: str) -> bytes:
     """The text of a value. A text is its own, unless it begins as those of other values do."""
-    if type(value) is str and not value.startswith(_START):
+    if type(value) is str and not value.startswith(START.decode()):
         return value.encode("utf-8", "surrogatepass")
-    functions = state_functions(value)
-    content = _encode(functions[0]() if functions else value, where)
-    return json.dumps({MARK: content}, separators=(",", ":")).encode()
+    generator = generator_of(value)
+    content = _encode(generator[1]() if generator else value, where)
+    return json.dumps({_MARK: content}, separators=(",", ":")).encode()
 
 
 def from_text(text: bytes) -> Any:
     """The value of a text that `to_text` made; of a generator what it remembers."""
-    if not text.startswith(_START.encode()):
-        return text.decode("utf-8", "surrogatepass")
-    return _read(text)
+    return _read(text) if text.startswith(START) else text.decode("utf-8", "surrogatepass")
 
 
 #: With this begins what `pack` makes: the length of a text of JSON, that text, and blocks with the elements of arrays.
@@ -166,7 +150,7 @@ def pack(value: Any, where: str) -> bytearray:
         end += _aligned(array.nbytes)
         return blocks[-1][0]
 
-    text = json.dumps({MARK: _encode(value, where, store)}, separators=(",", ":")).encode()
+    text = json.dumps({_MARK: _encode(value, where, store)}, separators=(",", ":")).encode()
     head = PACKED + struct.pack("<Q", len(text)) + text
     result = bytearray(_aligned(len(head)) + end)
     result[: len(head)] = head

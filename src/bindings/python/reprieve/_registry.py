@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import ctypes
 import operator
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ._entries import Element, Entry, address, make_entry
-from ._errors import Error, UsageError
-from ._markers import Node, Replicated, Slot, State, Variable, dictionary_of
-from ._native import CALLBACKS, OK, PREEMPTED, call, function, last_error, numbers
-from ._tensors import ModelNode, is_model
-
+from ._errors import Error, UsageError, description_of
+from ._markers import Node, Slot, State, Variable, dictionary_of
+from ._native import CALLBACKS, OK, PREEMPTED, call, function, last_error
+from ._tensors import ModelNode, is_torch
 
 #: In bytes, as src/state/names.cpp has it.
 _LONGEST_NAME = 255
@@ -50,13 +48,8 @@ class Stored:
 
     def read(self, name: str, out: np.ndarray) -> np.ndarray:
         """Reads a replicated value into an array of its type and shape, and returns that."""
-        element = Element(out.dtype, f"out for '{name}'")
-        shape = element.shape(out.shape)
-        strides = element.strides(out)
-        status = function("stored_read")(
-            self._handle, _text(name, "a name"), element.type, address(out), len(shape), numbers(shape), strides
-        )
-        self._registry.check(status)
+        arguments = Element(out.dtype, f"out for '{name}'").arguments(address(out), out)
+        self._registry.check(function("stored_read")(self._handle, _text(name, "a name"), *arguments))
         return out
 
 
@@ -113,18 +106,22 @@ class Registry:
                 raise UsageError(f"{place} is a reprieve.State: make the outer one by reprieve.State, too")
             if isinstance(value, dict):
                 self._walk_dictionary(Node(value, node, key, place), name + "/")
-            elif is_model(value):
+            elif is_torch(value, "nn.Module"):
                 self._walk_dictionary(ModelNode(value, node, key, place), name + "/")
             elif isinstance(value, Variable):
                 self._register(name, Slot(value, None, place + ".value"), value)
             else:
-                self._register(name, Slot(node, key, place), Replicated(None))
+                self._register(name, Slot(node, key, place), Variable(None))
 
     def _register(self, name: str, slot: Slot, marker: Variable) -> None:
         entry = make_entry(self, name, slot, marker)
         entry.register()
         self.entries.append(entry)
-        self._add_meaning(name, entry)
+        # What C does not know of the elements is a constant: a checkpoint in which they mean something else is an
+        # error. A checkpoint that does not have the constant is restored, as those of older versions are.
+        meaning, constant = entry.meaning(), f"numpy type of {name}"
+        if meaning and len(_text(constant, "a name")) <= _LONGEST_NAME:
+            self.add("add_constant", constant, meaning)
         if marker.may_be_missing:
             self.add("allow_missing", name)
         for former in marker.former_names:
@@ -132,23 +129,12 @@ class Registry:
         if marker.units or marker.description or marker.dims:
             self._annotate(name, marker, entry)
 
-    def _add_meaning(self, name: str, entry: Entry) -> None:
-        """Makes what C does not know of the elements a constant: a checkpoint in which they mean something else is an error.
-
-        A checkpoint that does not have the constant is restored, as those of older versions are.
-        """
-        meaning, constant = entry.meaning(), f"numpy type of {name}"
-        if meaning and len(_text(constant, "a name")) <= _LONGEST_NAME:
-            self.add("add_constant", constant, meaning)
-
     def _annotate(self, name: str, marker: Variable, entry: Entry) -> None:
-        dims = [_text(dim, f"{entry.slot.where}: a name of a dimension") for dim in marker.dims]
-        if dims and len(dims) + 1 == entry.dimensions():  # bytes of elements that C does not know
+        dims = [_text(dim, f"{entry.where}: a name of a dimension") for dim in marker.dims]
+        if dims and len(dims) + 1 == entry.dimensions:  # bytes of elements that C does not know
             dims.append(b"byte")
-        if dims and len(dims) != entry.dimensions():
-            raise UsageError(
-                f"{entry.slot.where}: {len(marker.dims)} names of dimensions for {entry.dimensions()} dimensions"
-            )
+        if dims and len(dims) != entry.dimensions:
+            raise UsageError(f"{entry.where}: {len(marker.dims)} names of dimensions for {entry.dimensions} dimensions")
         names = (ctypes.c_char_p * len(dims))(*dims) if dims else None
         self.add("annotate", name, marker.units, marker.description, len(dims), names)
 
@@ -177,25 +163,25 @@ class Registry:
             self.add(name, self.callback(kind, between), None)
 
         if when_values_restored is not None:
-            add("when_values_restored", "restored_fn", lambda _user: when_values_restored())
+            add("when_values_restored", "restored_fn", when_values_restored)
         if on_migration is not None:
-            add("on_migration", "migration_fn", lambda stored, _user: on_migration(Stored(stored, self)))
+            add("on_migration", "migration_fn", lambda stored: on_migration(Stored(stored, self)))
 
     # ---- While C works with it
 
-    def callback(self, kind: str, function_of_program: Callable[..., Any], at_error: int = 1) -> Any:
+    def callback(self, kind: str, function_of_program: Callable[..., Any]) -> Any:
         """A function of C that calls one of Python. What that raises becomes an error on all ranks, and its cause here."""
+        has_answer = kind in ("step_fn", "watcher_fn")  # other kinds return whether they failed
 
         def run(*arguments: Any) -> int:
             try:
-                result = function_of_program(*arguments)
-                return 0 if result is None else result
+                result = function_of_program(*arguments[:-1])  # without the pointer of C that comes last
+                return result if has_answer else 0
             except BaseException as error:
                 if kind != "after_commit_fn" or not isinstance(error, Exception):  # that is a warning in the log
                     self.raised = error
-                text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-                function("callback_error")(text.encode(errors="replace"))
-                return at_error
+                function("callback_error")(description_of(error))
+                return 0 if has_answer else 1
 
         wrapped = CALLBACKS[kind](run)
         self._kept.append(wrapped)
@@ -218,11 +204,6 @@ class Registry:
         raised, self.raised = self.raised, None
         if raised is not None:
             raise raised
-
-    def warn(self, message: str) -> None:
-        """A warning of rank 0: what it is about is alike on all ranks."""
-        if self.is_chief:
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def refresh(self) -> None:
         """Before every call that may save."""

@@ -6,20 +6,13 @@ of PyTorch. It is never imported here: a program that has a tensor has imported 
 from __future__ import annotations
 
 import sys
+import types
 from typing import Any
 
 import numpy as np
 
 from ._errors import UsageError
 from ._markers import Node
-
-
-class _Memory:
-    """Shows numpy where an array lies. The array of numpy that is made of it keeps it alive, and so the owner."""
-
-    def __init__(self, owner: Any, interface: dict[str, Any]) -> None:
-        self.owner = owner
-        self.__array_interface__ = interface
 
 
 def is_on_device(value: Any) -> bool:
@@ -58,30 +51,16 @@ def as_array(value: Any, where: str) -> Any:
         "strides": exported.get("strides"),
         "data": (int(address), False),
     }
-    return np.asarray(_Memory(value, interface)).view(dtype)
+    # The array keeps alive what it is made of, and so the owner of the memory.
+    return np.asarray(types.SimpleNamespace(owner=value, __array_interface__=interface)).view(dtype)
 
 
-def _is(value: Any, name: str) -> bool:
-    """Whether it is one of PyTorch's class of that name: "Tensor", "nn.Module"."""
+def is_torch(value: Any, name: str) -> bool:
+    """Whether it is one of PyTorch's class of that name: "Tensor" (or a parameter of a model), "Generator", "nn.Module"."""
     found: Any = sys.modules.get("torch")
     for part in name.split("."):
         found = getattr(found, part, None)
     return found is not None and isinstance(value, found)
-
-
-def is_tensor(value: Any) -> bool:
-    """Whether it is a tensor, or a parameter of a model."""
-    return _is(value, "Tensor")
-
-
-def is_generator(value: Any) -> bool:
-    """Whether it is a random generator of PyTorch."""
-    return _is(value, "Generator")
-
-
-def is_model(value: Any) -> bool:
-    """Whether it is a module of PyTorch."""
-    return _is(value, "nn.Module")
 
 
 def has_state_dict(value: Any) -> bool:
@@ -96,7 +75,7 @@ def array_of(value: Any, where: str) -> Any:
 
     Raises UsageError for tensors that have no memory which numpy could see: sparse, quantized.
     """
-    if not is_tensor(value):
+    if not is_torch(value, "Tensor"):
         return as_array(value, where)
     try:
         plain = value.detach()
@@ -134,7 +113,7 @@ class ModelNode(Node):
         super().__init__(model.state_dict(), parent, key, where)
 
     def find(self) -> dict[Any, Any]:
-        if self.present() is not self.model:
+        if self.get() is not self.model:
             raise UsageError(f"{self.where} is another model than when the state was handed over: load into the first one")
         return self.model.state_dict()
 

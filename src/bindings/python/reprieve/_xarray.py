@@ -27,62 +27,45 @@ class _Lazy(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, read)
 
 
-def _arrays_of_ranks(variable: Any) -> np.ndarray | None:
-    """The values of all ranks as one array, if they have one shape."""
-    extents = {box.extent for box in variable.boxes}
-    if len(extents) != 1 or len(variable.boxes) != variable._file.world_size:
-        return None
-    return variable[...].reshape(variable._file.world_size, *extents.pop())
-
-
-def _texts(variable: Any) -> np.ndarray | None:
-    """A text, or an array of texts; None for what is none, and for values of Python that are stored as one."""
-    is_array = variable._entry.get("texts")
-    if variable.kind == "per_rank" or not (is_array or variable._entry["class"] == "text"):
-        return None  # bytes may be many: they are not read to be left out
-    value = variable.value
-    return np.array(value, dtype=object) if is_array or isinstance(value, str) else None
+def _data_of(variable: Any) -> Any:
+    """Its values, or what reads them; None for what xarray cannot show."""
+    is_per_rank, is_array_of_texts = variable.kind == "per_rank", variable._entry.get("texts")
+    if variable.dtype.kind in "SV" and not variable.dtype.names:
+        if is_per_rank or not (is_array_of_texts or variable._entry["class"] == "text"):
+            return None  # bytes may be many: they are not read to be left out
+        value = variable.value  # of Python's own values some are stored as a text
+        return np.array(value, dtype=object) if is_array_of_texts or isinstance(value, str) else None
+    if is_per_rank:
+        extents, ranks = {box.extent for box in variable.boxes}, variable._file.world_size
+        if len(extents) != 1 or len(variable.boxes) != ranks:
+            return None
+        return variable[...].reshape(ranks, *extents.pop())
+    return indexing.LazilyIndexedArray(_Lazy(variable)) if variable.shape else variable[...]
 
 
 def _variable_of(variable: Any) -> Any:
     """A Variable of xarray; None for bytes, and for values of ranks that have several shapes."""
-    texts = None
-    if variable.dtype.kind in "SV" and not variable.dtype.names:
-        texts = _texts(variable)
-        if texts is None:
-            return None
+    data = _data_of(variable)
+    if data is None:
+        return None
     attributes = {"units": variable.units, "long_name": variable.description}
     attributes = {name: text for name, text in attributes.items() if text}
-    plain = variable.name.replace("/", "_")
-    dims = list(variable.dims)
-    if variable.kind == "per_rank":
-        data: Any = _arrays_of_ranks(variable)
-        if data is None:
-            return None
-        dims = dims or [f"{plain}_{d}" for d in range(data.ndim - 1)]
-        return xarray.Variable(["rank", *dims], data, attributes)
-    shape = variable.shape if texts is None else texts.shape
-    dims = dims or [f"{plain}_{d}" for d in range(len(shape))]
-    if len(dims) != len(shape):
-        return None
-    if texts is not None:
-        return xarray.Variable(dims, texts, attributes)
-    data = indexing.LazilyIndexedArray(_Lazy(variable)) if variable.shape else variable[...]
-    return xarray.Variable(dims, data, attributes)
+    plain, ranks = variable.name.replace("/", "_"), ["rank"] if variable.kind == "per_rank" else []
+    dims = ranks + (list(variable.dims) or [f"{plain}_{d}" for d in range(data.ndim - len(ranks))])
+    return xarray.Variable(dims, data, attributes) if len(dims) == data.ndim else None
 
 
 def dataset_of(checkpoint: Any) -> Any:
     """See `StoredCheckpoint.to_xarray`."""
-    variables = {name: _variable_of(checkpoint[name]) for name in checkpoint}
-    variables = {name: each for name, each in variables.items() if each is not None}
+    found = ((name, _variable_of(checkpoint[name])) for name in checkpoint)
+    variables = {name: each for name, each in found if each is not None}
     named = {dim: size for each in variables.values() for dim, size in zip(each.dims, each.shape)}
     coordinates = {
-        name: variables.pop(name)
-        for name in list(variables)
-        if name in named and variables[name].shape == (named[name],)
+        name: xarray.Variable([name], each.values, each.attrs)
+        for name, each in variables.items()
+        if each.shape == (named.get(name),)
     }
-    for name, each in list(coordinates.items()):
-        coordinates[name] = xarray.Variable([name], each.values, each.attrs)
+    variables = {name: each for name, each in variables.items() if name not in coordinates}
     attributes = {"number": checkpoint.number, "world_size": checkpoint.world_size, "reason": checkpoint.reason}
     return xarray.Dataset(variables, coordinates, attributes)
 

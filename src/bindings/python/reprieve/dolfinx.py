@@ -77,7 +77,7 @@ class _Function(Distributed):
         owners = _Route(comm, np.searchsorted(comm.allgather(end), index_map.ghosts, side="right"))
         np.minimum.at(keys, owners.send(index_map.ghosts) - begin, owners.send(keys[end - begin :]))
         # Each rank gets a range of the keys; in their order the elements lie in the file.
-        self._values = u.x
+        self._u = u  # it has the communicator, too
         self._count = (end - begin) * block
         self._route = _Route(comm, keys[: end - begin] * comm.size // keys_in_all)
         self._order = np.argsort(self._route.send(keys[: end - begin]))
@@ -88,14 +88,14 @@ class _Function(Distributed):
         super().__init__(values, shape=shape, offset=(offset, 0), ghost=((0, 0),) * 2, numbering=numbering, **about)
 
     def gather(self) -> None:
-        owned = self._values.array[: self._count].reshape(-1, self.shape[1])
+        owned = self._u.x.array[: self._count].reshape(-1, self.shape[1])
         self.value[...] = self._route.send(owned)[self._order]
 
     def scatter(self) -> None:
         came = np.empty_like(self.value)
         came[self._order] = self.value
-        self._values.array[: self._count] = self._route.back(came).ravel()
-        self._values.scatter_forward()
+        self._u.x.array[: self._count] = self._route.back(came).ravel()
+        self._u.x.scatter_forward()
 
 
 def function(u: Any, **about: Any) -> Distributed:
