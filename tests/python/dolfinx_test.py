@@ -9,7 +9,6 @@ from dolfinx import fem, mesh
 from support import COMM, QUIET, RANK, SIZE, Case
 
 
-
 def shuffled(comm):
     """Tetrahedra as a program for meshes may write them: points, cells, and the points of a cell in no order."""
     rng = np.random.default_rng(5)
@@ -42,11 +41,15 @@ MESHES = {
 }
 
 
-def space(domain, family, degree, values=1):
+def function(domain, family="Lagrange", degree=1, values=1):
     if hasattr(fem, "functionspace"):  # from 0.8 on
-        return fem.functionspace(domain, (family, degree) if values == 1 else (family, degree, (values,)))
+        return fem.Function(fem.functionspace(domain, (family, degree) if values == 1 else (family, degree, (values,))))
     make = fem.FunctionSpace if values == 1 else fem.VectorFunctionSpace
-    return make(domain, (family, degree))
+    return fem.Function(make(domain, (family, degree)))
+
+
+def on_triangles(family="Lagrange", degree=1, values=1):
+    return function(MESHES["triangles"](COMM), family, degree, values)
 
 
 def waves(x):
@@ -67,19 +70,11 @@ def fill(u):
 
 
 class Functions(Case):
-    def on(self, ranks, run):
-        """Runs it on the first ranks."""
-        part = COMM.Split(0 if RANK < ranks else 1, RANK)
-        if RANK < ranks:
-            run(part)
-        part.Free()
-        COMM.Barrier()
-
-    def open(self, comm, state, **arguments):
-        return reprieve.Handler(comm, self.directory, state, settings=QUIET, **arguments)
+    def open(self, comm, u):
+        return reprieve.Handler(comm, self.directory, {"u": reprieve.dolfinx.function(u, units="m")}, settings=QUIET)
 
     def save_on(self, comm, u):
-        with self.open(comm, {"u": reprieve.dolfinx.function(u, units="m")}) as handler:
+        with self.open(comm, u) as handler:
             for _ in handler.steps(1):
                 fill(u)  # after it was registered
 
@@ -88,7 +83,7 @@ class Functions(Case):
 
         def restore(comm):
             u = make(comm)
-            with self.open(comm, {"u": reprieve.dolfinx.function(u, units="m")}) as handler:
+            with self.open(comm, u) as handler:
                 self.assertIsNotNone(handler.restored_from)
             np.testing.assert_allclose(u.x.array, expected(u), rtol=0, atol=1e-14)
 
@@ -101,26 +96,26 @@ class Functions(Case):
         for name, domain in MESHES.items():
             for family, degree in (("Lagrange", 1), ("Lagrange", 2), ("Lagrange", 4), ("DG", 0), ("DG", 1)):
                 with self.subTest(name=name, family=family, degree=degree):
-                    self.check(lambda comm: fem.Function(space(domain(comm), family, degree)))
+                    self.check(lambda comm: function(domain(comm), family, degree))
 
     def test_several_values_per_point(self):
-        self.check(lambda comm: fem.Function(space(MESHES["triangles"](comm), "Lagrange", 2, 2)))
+        self.check(lambda comm: function(MESHES["triangles"](comm), "Lagrange", 2, 2))
 
     def test_fewer_unknowns_than_ranks(self):
-        self.check(lambda comm: fem.Function(space(mesh.create_unit_interval(comm, 2), "DG", 0)))
+        self.check(lambda comm: function(mesh.create_unit_interval(comm, 2), "DG", 0))
 
     def test_a_file_does_not_depend_on_the_ranks(self):
         found = []
         for ranks in (1, SIZE):
             self.fresh()
-            self.on(ranks, lambda comm: self.save_on(comm, fem.Function(space(MESHES["tetrahedra"](comm), "Lagrange", 3))))
+            self.on(ranks, lambda comm: self.save_on(comm, function(MESHES["tetrahedra"](comm), "Lagrange", 3)))
             with reprieve.open(self.directory) as file:
                 found.append(file["u"][...])
         np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-14)
 
     def test_the_same_bits_on_the_same_ranks_also_with_functions_of_a_restore(self):
         rng = np.random.default_rng(RANK)
-        saved = fem.Function(space(MESHES["triangles"](COMM), "Lagrange", 2))
+        saved = on_triangles(degree=2)
         seen = []
 
         def change(_):
@@ -137,7 +132,7 @@ class Functions(Case):
 
     def test_one_that_the_checkpoint_does_not_have(self):
         self.save({"t": 0.5})
-        u = fem.Function(space(MESHES["triangles"](COMM), "Lagrange", 1))
+        u = on_triangles()
         state = {"t": 0.0, "u": reprieve.dolfinx.function(u, may_be_missing=True)}
         fill(u)
         self.restore(state)
@@ -153,45 +148,35 @@ class Functions(Case):
                 raise ValueError("no array today")
             return mine
 
-        u = fem.Function(space(MESHES["triangles"](COMM), "Lagrange", 1))
         before = reprieve.distributed(find, shape=(SIZE,), offset=(RANK,), dtype=float)
-        state = {"before": before, "u": reprieve.dolfinx.function(u)}
+        state = {"before": before, "u": reprieve.dolfinx.function(on_triangles())}
         self.save_changed(state, lambda _: None)
-        with self.assertRaisesRegex(reprieve.Error, "no array today"):
-            self.open(COMM, state, when_values_restored=lambda: failing.append(True))
+        self.refused(reprieve.Error, "no array today", state, when_values_restored=lambda: failing.append(True))
         failing.clear()
-        with self.assertRaisesRegex(reprieve.Error, "no array today"):
-            with self.open(COMM, state) as handler:
-                for _ in handler.steps(3):
-                    failing.append(True)
+        self.refused_later(reprieve.Error, "no array today", state, lambda _: failing.append(True), steps=3)
 
     def test_an_error_in_a_restore_on_one_rank_reaches_all(self):
         def load(_):
             if RANK == SIZE - 1:
                 raise ValueError("nothing to load")
 
-        u = fem.Function(space(MESHES["triangles"](COMM), "Lagrange", 1))
-        state = {"before": reprieve.custom(lambda: b"", load), "u": reprieve.dolfinx.function(u)}
+        state = {"before": reprieve.custom(lambda: b"", load), "u": reprieve.dolfinx.function(on_triangles())}
         self.save_changed(state, lambda _: None)
-        with self.assertRaisesRegex(Exception, "nothing to load"):
-            with self.open(COMM, state) as handler:
-                for _ in handler.steps(3):
-                    pass
+        self.refused_later(Exception, "nothing to load", state, lambda _: None, steps=3)
 
     def test_another_mesh_is_an_error(self):
-        self.save_on(COMM, fem.Function(space(MESHES["triangles"](COMM), "Lagrange", 1)))
+        self.save_on(COMM, on_triangles())
         domain = mesh.create_unit_square(COMM, 4, 5)  # has as many vertices
-        for other in (space(domain, "Lagrange", 1), space(MESHES["triangles"](COMM), "DG", 0)):
-            with self.assertRaisesRegex(reprieve.MismatchError, "numbering of u"):
-                self.open(COMM, {"u": reprieve.dolfinx.function(fem.Function(other))})
+        for other in (function(domain), on_triangles("DG", 0)):
+            self.refused(reprieve.MismatchError, "numbering of u", {"u": reprieve.dolfinx.function(other)})
 
     def test_a_part_of_a_function(self):
-        u = fem.Function(space(MESHES["triangles"](COMM), "Lagrange", 1, 2))
+        u = on_triangles(values=2)
         with self.assertRaisesRegex(reprieve.UsageError, "a part of a function"):
             reprieve.dolfinx.function(u.sub(0))
         reprieve.dolfinx.function(u.sub(0).collapse())
 
     def test_elements_with_an_orientation_are_refused(self):
-        u = fem.Function(space(MESHES["tetrahedra"](COMM), "N1curl", 1))
+        u = function(MESHES["tetrahedra"](COMM), "N1curl", 1)
         with self.assertRaisesRegex(reprieve.UsageError, "Use Lagrange elements"):
             reprieve.dolfinx.function(u)

@@ -31,21 +31,16 @@ def of_a_grid(comm):
 
 
 class Vectors(Case):
-    def on(self, ranks, make, check):
-        """Restores, checks and saves a vector on the first ranks."""
-        part = COMM.Split(0 if RANK < ranks else 1, RANK)
-        if RANK < ranks:
+    def test_on_other_numbers_of_ranks(self):
+        norms = []
+
+        def run(part, make, check):
             vec, state = make(part)
             with reprieve.Manager(part, self.directory, state, settings=QUIET) as manager:
                 vec.norm()  # PETSc remembers it
                 manager.restore_latest()
                 check(vec)
                 manager.save()
-        part.Free()
-        COMM.Barrier()
-
-    def test_on_other_numbers_of_ranks(self):
-        norms = []
 
         def fill(vec):
             vec.array[:] = np.random.default_rng(RANK).random(len(vec.array))
@@ -61,8 +56,8 @@ class Vectors(Case):
         for make in (plain, of_a_grid):
             for ranks in {1, 2, SIZE}:
                 self.fresh()
-                self.on(min(2, SIZE), make, fill)
+                self.on(min(2, SIZE), lambda part: run(part, make, fill))
                 norms.append(COMM.bcast(norms[-1] if RANK == 0 else None))
                 saved = stored()
-                self.on(ranks, make, check)  # which saves what it has
+                self.on(ranks, lambda part: run(part, make, check))  # which saves what it has
                 np.testing.assert_array_equal(stored(), saved)

@@ -10,13 +10,12 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 import unittest
 import unittest.mock
-
-from jobs import TUTORIAL, Job, children
 
 if importlib.util.find_spec("mpi4py") is None or importlib.util.find_spec("numpy") is None:
     print("skipped: mpi4py or numpy is not installed")
@@ -27,7 +26,67 @@ if not (BUILD / "bin" / "tutorial_cpp").exists():
     print("skipped: the programs of the tutorial are not built")
     sys.exit(77)
 HERE = pathlib.Path(__file__).resolve().parent
+TUTORIAL = HERE.parents[1] / "apps" / "guide" / "tutorial"
+MPIRUN = os.environ.get("MPIRUN", "mpirun --oversubscribe").split()
+LIMIT = 60
 STEPS = 2500  # more than a second, in which the signals come
+
+
+def children(process):
+    """The processes that a process has started."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            if parent == str(process):
+                found.append(int(entry.name))
+        except (OSError, IndexError):
+            pass
+    return sorted(found)
+
+
+class Job:
+    """A program under mpirun, in a directory of its own."""
+
+    def __init__(self, directory, ranks, *command, **environment):
+        command = [str(each) for each in command]
+        if command[0].endswith(".py"):
+            command.insert(0, sys.executable)
+        environment = {f"REPRIEVE_{name}": value for name, value in environment.items()}
+        environment |= {"PYTHONPATH": str(BUILD / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.process = subprocess.Popen(
+            [*MPIRUN, "-n", str(ranks), *command],
+            cwd=directory,
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.directory = pathlib.Path(directory)
+
+    def wait(self):
+        try:
+            self.out, self.err = self.process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.out, self.err = self.process.communicate()
+            raise AssertionError(f"it hangs:\n{self.out}\n{self.err}") from None
+        return self.process.returncode
+
+    def ranks(self):
+        """The processes of the ranks."""
+        return children(self.process.pid)
+
+    def wait_until(self, holds):
+        end = time.monotonic() + LIMIT
+        while not holds():
+            if time.monotonic() > end or self.process.poll() is not None and not holds():
+                raise AssertionError(f"it does not come so far: {self.wait()} {self.out} {self.err}")
+            time.sleep(0.01)
+
+    def is_ready(self):
+        log = self.directory / "checkpoints" / "events.jsonl"
+        return log.exists() and '"ready"' in log.read_text()
 
 
 class Programs(unittest.TestCase):
@@ -36,15 +95,15 @@ class Programs(unittest.TestCase):
         self.addCleanup(place.cleanup)
         self.directory = pathlib.Path(place.name)
 
-    def run_job(self, ranks, *command, code=0, **environment):
-        job = Job(BUILD, self.directory, ranks, *command, **environment)
+    def run_job(self, ranks, *command, code=0):
+        job = Job(self.directory, ranks, *command)
         self.assertEqual(job.wait(), code, job.out + job.err)
         return job
 
-    def heat(self, ranks, program=TUTORIAL / "heat.py", steps=STEPS, **environment):
-        return self.run_job(ranks, program, steps, **environment).out
+    def heat(self, ranks, program=TUTORIAL / "heat.py"):
+        return self.run_job(ranks, program, STEPS).out
 
-    def expected(self, steps=STEPS):
+    def expected(self):
         """The line of a run of C++ that nothing disturbs."""
         if not hasattr(Programs, "sum_of_cpp"):
             Programs.sum_of_cpp = self.heat(1, BUILD / "bin" / "tutorial_cpp_before")
@@ -54,7 +113,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(self.heat(2, TUTORIAL / "heat_before.py"), self.expected())
 
     def preempt(self, ranks, send):
-        job = Job(BUILD, self.directory, ranks, TUTORIAL / "heat.py", STEPS)
+        job = Job(self.directory, ranks, TUTORIAL / "heat.py", STEPS)
         job.wait_until(job.is_ready)
         time.sleep(0.05)
         send(job)
@@ -75,8 +134,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(self.heat(2), self.expected())
 
     def test_a_killed_rank_and_fewer_ranks(self):
-        often = {"TERMINATION_SAVE_EVERY_STEPS": "150"}
-        job = Job(BUILD, self.directory, 2, TUTORIAL / "heat.py", STEPS, **often)
+        job = Job(self.directory, 2, TUTORIAL / "heat.py", STEPS, TERMINATION_SAVE_EVERY_STEPS="150")
         job.wait_until(lambda: list(self.directory.glob("checkpoints/ckpt-*.h5")))
         os.kill(job.ranks()[0], signal.SIGKILL)
         self.assertNotIn(job.wait(), (0, 42))
@@ -87,7 +145,7 @@ class Programs(unittest.TestCase):
         train = (TUTORIAL.parent / "pytorch" / "train.py", TUTORIAL.parents[2] / "configs" / "digits.csv.gz", 10)
         expected = self.run_job(2, *train).out
         shutil.rmtree(self.directory / "checkpoints")
-        job = Job(BUILD, self.directory, 2, *train)
+        job = Job(self.directory, 2, *train)
         job.wait_until(lambda: job.is_ready() and all(len(children(rank)) == 2 for rank in job.ranks()))
         for rank in job.ranks():  # as a scheduler does, which knows nothing of workers
             for process in (*children(rank), rank):
@@ -95,35 +153,23 @@ class Programs(unittest.TestCase):
         self.assertEqual(job.wait(), 42, job.out + job.err)
         self.assertEqual(self.run_job(2, *train).out, expected)
 
-    def ends(self, way, code):
-        return self.run_job(2, HERE / "programs" / "ends.py", "checkpoints", way, code=code)
-
-    def test_leaves_at_once_with_what_was_printed(self):
-        self.assertIn("printed before the end", self.ends("leave", 42).out)
-
-    def test_preempted_that_nobody_catches(self):
-        job = self.ends("raise", 42)
-        self.assertIn("printed before the end", job.out)
-        self.assertNotIn("Traceback", job.err)
-
-    def test_a_way_to_leave_of_its_own(self):
-        self.assertIn("leaving 42 ckpt-", self.ends("exit function", 7).out)
-
-    def test_an_error_that_nobody_catches(self):
-        job = self.ends("error", 1)
-        self.assertIn("ValueError: all is lost", job.err)
-
-    def test_a_rank_that_does_not_come(self):
-        self.assertRegex(self.ends("missing", 1).err, "UnresponsiveError: .*rank 1")
-
-    def test_a_rank_that_does_not_come_to_the_end(self):
-        self.assertRegex(self.ends("missing at the end", 1).err, "UnresponsiveError: .*rank 1")
-
-    def test_a_rank_that_never_opens_the_handler(self):
-        self.assertRegex(self.ends("never opens", 1).err, "UnresponsiveError: start: no answer within 1 s from rank 1")
-
-    def test_what_nobody_closes_is_closed(self):
-        self.assertIn("the handler was not closed", self.ends("nobody closes", 0).err)
+    def test_ways_to_end(self):
+        """Of programs/ends.py: its code, and what it writes to stdout or stderr."""
+        for way, code, stream, text in (
+            ("leave", 42, "out", "printed before the end"),
+            ("raise", 42, "out", "printed before the end"),
+            ("exit function", 7, "out", "leaving 42 ckpt-"),
+            ("error", 1, "err", "ValueError: all is lost"),
+            ("missing", 1, "err", "UnresponsiveError: .*rank 1"),
+            ("missing at the end", 1, "err", "UnresponsiveError: .*rank 1"),
+            ("never opens", 1, "err", "UnresponsiveError: start: no answer within 1 s from rank 1"),
+            ("nobody closes", 0, "err", "the handler was not closed"),
+        ):
+            with self.subTest(way):
+                job = self.run_job(2, HERE / "programs" / "ends.py", way, way, code=code)
+                self.assertRegex(getattr(job, stream), text)
+                if code == 42:
+                    self.assertNotIn("Traceback", job.err)
 
 
 if __name__ == "__main__":

@@ -18,31 +18,21 @@ if(REPRIEVE_PYTHON)
       ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;PYTHONDONTWRITEBYTECODE=1" SKIP_RETURN_CODE 77)
   endif()
 
-  # The Python module, with the MPI that Debian's mpi4py is made for.
+  # The Python module, with the MPI that Debian's mpi4py is made for. DOLFINx keeps what it compiles in a cache.
+  function(add_python_test name ranks tests)
+    reprieve_add_mpi_test(NAME python.${name}.${ranks}_ranks RANKS ${ranks} LABELS mpi ${ARGN} TIMEOUT 600
+      COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/main.py ${tests}
+      ENVIRONMENT PYTHONPATH=${PROJECT_BINARY_DIR}/python PYTHONDONTWRITEBYTECODE=1
+        REPRIEVE_FAKE_CUDA=$<TARGET_FILE:fake_cuda> XDG_CACHE_HOME=${CMAKE_CURRENT_BINARY_DIR}/cache)
+    set_tests_properties(python.${name}.${ranks}_ranks PROPERTIES SKIP_RETURN_CODE 77)
+  endfunction()
   if(TARGET python_module AND REPRIEVE_OPEN_MPI)
-    foreach(ranks 1 2 3)
-      set(few)
-      if(ranks EQUAL 2)
-        set(few few)
-      endif()
-      reprieve_add_mpi_test(NAME python.module.${ranks}_ranks RANKS ${ranks} LABELS mpi quick ${few} TIMEOUT 600
-        COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/main.py
-        ENVIRONMENT PYTHONPATH=${PROJECT_BINARY_DIR}/python PYTHONDONTWRITEBYTECODE=1 REPRIEVE_FAKE_CUDA=$<TARGET_FILE:fake_cuda>)
-      set_tests_properties(python.module.${ranks}_ranks PROPERTIES SKIP_RETURN_CODE 77)
-    endforeach()
-    # With PyTorch, where it is installed (apps/install-packages.sh torch).
-    reprieve_add_mpi_test(NAME python.torch.2_ranks RANKS 2 LABELS mpi TIMEOUT 300
-      COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/main.py tensors_test
-      ENVIRONMENT PYTHONPATH=${PROJECT_BINARY_DIR}/python PYTHONDONTWRITEBYTECODE=1)
-    set_tests_properties(python.torch.2_ranks PROPERTIES SKIP_RETURN_CODE 77)
-    # With PETSc and DOLFINx, where they are installed (apps/install-packages.sh petsc). DOLFINx keeps what it compiles in a cache.
-    foreach(name petsc dolfinx)
-      reprieve_add_mpi_test(NAME python.${name}.3_ranks RANKS 3 LABELS mpi TIMEOUT 600
-        COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/main.py ${name}_test
-        ENVIRONMENT PYTHONPATH=${PROJECT_BINARY_DIR}/python PYTHONDONTWRITEBYTECODE=1
-          XDG_CACHE_HOME=${CMAKE_CURRENT_BINARY_DIR}/cache)
-      set_tests_properties(python.${name}.3_ranks PROPERTIES SKIP_RETURN_CODE 77)
-    endforeach()
+    add_python_test(module 1 "" quick)
+    add_python_test(module 2 "" quick few)
+    add_python_test(module 3 "" quick)
+    add_python_test(torch 2 tensors_test)  # where they are installed: apps/install-packages.sh torch, petsc
+    add_python_test(petsc 3 petsc_test)
+    add_python_test(dolfinx 3 dolfinx_test)
     list(JOIN reprieve_mpirun " " mpirun)
     add_test(NAME python.processes
       COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/process_test.py ${PROJECT_BINARY_DIR})

@@ -41,14 +41,9 @@ struct reprieve::RecordMembers<Particle> {
 namespace {
 
 /// The same values as read.py expects.
-void save(const std::filesystem::path& directory) {
-  int rank = 0;
-  int size = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+void save(const std::filesystem::path& directory, int rank, int size) {
   const auto row = static_cast<std::uint64_t>(rank);
   const auto rows = static_cast<std::uint64_t>(size);
-
   reprieve::Checkpoint state;
   std::vector<double> temperature{280.0 + rank, 281.0 + rank, 282.0 + rank};
   state.add_distributed("temperature", temperature, {.global_shape = {rows, 3}, .offset = {row, 0}, .extent = {1, 3}});
@@ -71,9 +66,7 @@ void save(const std::filesystem::path& directory) {
 }
 
 /// Apart from the others: the library of netCDF knows no structs, and no texts of a fixed length.
-void save_structs_and_texts(const std::filesystem::path& directory) {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+void save_structs_and_texts(const std::filesystem::path& directory, int rank) {
   reprieve::Checkpoint state;
   std::vector<std::string> species{"argon", "helium", "caf\xC3\xA9"};
   state.add_replicated("species", species);
@@ -91,9 +84,7 @@ void save_structs_and_texts(const std::filesystem::path& directory) {
 }
 
 /// Types and metadata, for h5py alone.
-void save_kinds(const std::filesystem::path& directory) {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+void save_kinds(const std::filesystem::path& directory, int rank) {
   const auto row = static_cast<std::uint64_t>(rank);
   reprieve::Checkpoint state;
   bool flag = true;
@@ -122,11 +113,7 @@ void save_kinds(const std::filesystem::path& directory) {
 }
 
 /// Each chunk is compressed, also where the disk would take it as it is.
-void save_compressed(const std::filesystem::path& directory) {
-  int rank = 0;
-  int size = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+void save_compressed(const std::filesystem::path& directory, int rank, int size) {
   constexpr std::uint64_t kColumns = 1001;
   constexpr std::uint64_t kRows = 2048;  // of each rank
   std::vector<double> field(kRows * kColumns);
@@ -163,16 +150,19 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int code = 0;
   try {
+    const std::filesystem::path directory = argv[1];
     int rank = 0;
+    int size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (rank == 0) {
-      std::filesystem::remove_all(argv[1]);
+      std::filesystem::remove_all(directory);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    save(argv[1]);
-    save_structs_and_texts(std::filesystem::path(argv[1]) / "apart");
-    save_kinds(std::filesystem::path(argv[1]) / "kinds");
-    save_compressed(std::filesystem::path(argv[1]) / "compressed");
+    save(directory, rank, size);
+    save_structs_and_texts(directory / "apart", rank);
+    save_kinds(directory / "kinds", rank);
+    save_compressed(directory / "compressed", rank, size);
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';
     code = 1;
