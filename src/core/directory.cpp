@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -538,24 +539,22 @@ void Directory::set_file_mode(const std::string& name, mode_t mode) const {
 
 std::string Directory::read_text(const std::string& name, std::size_t most_bytes) const {
   const Descriptor file = open_file(name, O_RDONLY);
-  std::string text(most_bytes + 1, '\0');
-  std::size_t size = 0;
+  std::string text;
+  std::array<char, 4096> piece{};
   for (;;) {
-    const ssize_t got = uninterrupted([&] { return ::read(file.get(), text.data() + size, text.size() - size); });
+    const ssize_t got = uninterrupted([&] { return ::read(file.get(), piece.data(), piece.size()); });
     if (got < 0) {
       throw storage_error("read", path_ / name, errno);
     }
     if (got == 0) {
-      break;
+      return text;
     }
-    size += static_cast<std::size_t>(got);
-    if (size > most_bytes) {
+    text.append(piece.data(), static_cast<std::size_t>(got));
+    if (text.size() > most_bytes) {
       throw StorageError(ErrorCode::io, "cannot read " + (path_ / name).string() + ": it is larger than " +
                                             std::to_string(most_bytes) + " bytes");
     }
   }
-  text.resize(size);
-  return text;
 }
 
 void Directory::write_text(const std::string& name, const std::string& text, mode_t mode, bool durable) const {

@@ -446,11 +446,13 @@ class EventLog {
 
 /// More of a log is not read, so that a broken one takes no memory without end: some hundred years of one run.
 inline constexpr std::size_t kLongestLog = std::size_t{256} << 20;
+/// For who needs the newest events alone: some hundred of them. A start does not wait for a long log.
+inline constexpr std::size_t kNewestEvents = std::size_t{64} << 10;
 
 /// The events of a log, oldest first. Lines that are not JSON objects (cut by a crash, or foreign) are passed over, and
 /// so is what lies more than @p tail_bytes before the end of the file. Empty if the file does not exist or cannot be
 /// read.
-std::vector<LoggedEvent> read_events(const std::filesystem::path& file, std::size_t tail_bytes = std::size_t{1} << 20);
+std::vector<LoggedEvent> read_events(const std::filesystem::path& file, std::size_t tail_bytes = kNewestEvents);
 
 /// Reads what is added to an event log. A line that is not whole waits for its rest. A log that has become shorter is
 /// another one, and is read from its beginning. Not thread-safe.

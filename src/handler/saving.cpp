@@ -416,6 +416,9 @@ void PreemptionCheckpointHandler::Impl::warn_if_save_does_not_fit(std::chrono::d
 }
 
 void PreemptionCheckpointHandler::Impl::warn_if_earlier_saves_do_not_fit() const {
+  if (config.grace_period->count() <= 0) {
+    return;
+  }
   const auto log = core::read_events(manager.directory() / manager::kEventLogName);
   const auto is_save = [](const auto& logged) { return std::holds_alternative<events::SaveFinished>(logged.event); };
   if (const auto save = std::find_if(log.rbegin(), log.rend(), is_save); save != log.rend()) {
