@@ -77,7 +77,7 @@ TEST(HostileText, AnEventLogIsReadAroundBadLines) {
   const Tally tally = try_all(
       1, [] {},
       [&](std::size_t) {
-        const auto events = core::read_events(file);
+        const auto events = core::read_events(file, core::kLongestLog);
         const auto copy = events;
         return copy.size() == 2 && std::holds_alternative<events::Finished>(copy[1].event) ? Fate::unchanged
                                                                                            : Fate::wrong;
