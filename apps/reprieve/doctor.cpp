@@ -43,40 +43,40 @@ void add(Findings& findings, Grade grade, const char* id, std::string text, std:
   findings.push_back({grade, id, std::move(text), std::move(advice)});
 }
 
-void examine_place(Findings& findings, const PlaceFacts& place) {
-  if (!place.failure.empty()) {
-    add(findings, Grade::problem, "directory", place.failure,
+void examine_directory(Findings& findings, const DirectoryFacts& directory) {
+  if (!directory.failure.empty()) {
+    add(findings, Grade::problem, "directory", directory.failure,
         "name a directory in which you may write, on a file system that all nodes share");
     return;
   }
-  const std::string where = fmt::format("{} ({})", place.path, place.file_system);
-  if (place.in_memory) {
+  const std::string where = fmt::format("{} ({})", directory.path, directory.file_system);
+  if (directory.in_memory) {
     add(findings, Grade::problem, "memory", where + " lies in memory: a checkpoint there is lost with its node",
         "keep checkpoints on a disk, or on a file system that all nodes share");
   }
-  if (place.locks) {
+  if (directory.locks) {
     add(findings, Grade::good, "locks", where + ": a second run in one directory is kept out");
   } else {
     add(findings, Grade::warning, "locks", where + " has no file locks: a second run in one directory is noticed late",
         "mount it with locks (Lustre: -o flock), and start one run in a directory at a time");
   }
-  if (place.direct) {
+  if (directory.direct) {
     add(findings, Grade::good, "direct", "writes can go past the page cache");
   } else {
     add(findings, Grade::warning, "direct", "writes cannot go past the page cache (O_DIRECT): saves are slower",
         "nothing has to be done: the library takes the page cache");
   }
-  if (place.sync_s && *place.sync_s > kSlowSync_s) {
+  if (directory.sync_s && *directory.sync_s > kSlowSync_s) {
     add(findings, Grade::warning, "sync",
         fmt::format("to make a small file durable (fsync) takes {:.3g} s: each save waits for some of them",
-                    *place.sync_s),
+                    *directory.sync_s),
         "allow for it in the grace: `reprieve advise` measures your saves");
   }
-  if (place.bytes_per_second) {
+  if (directory.bytes_per_second) {
     add(findings, Grade::good, "speed",
         fmt::format("one process writes {}/s durably here; {} are free",
-                    core::size_text(static_cast<std::uint64_t>(*place.bytes_per_second)),
-                    core::size_text(place.free_bytes)));
+                    core::size_text(static_cast<std::uint64_t>(*directory.bytes_per_second)),
+                    core::size_text(directory.free_bytes)));
   }
 }
 
@@ -220,7 +220,7 @@ PbsFacts parse_pbs_job(const std::string& text) {
 
 Findings examine(const MachineFacts& facts) {
   Findings findings;
-  examine_place(findings, facts.place);
+  examine_directory(findings, facts.directory);
   examine_launcher(findings, facts);
   examine_slurm(findings, facts);
   examine_pbs(findings, facts);
@@ -316,8 +316,8 @@ std::uint64_t free_bytes(const fs::path& path) {
   return failure ? 0 : space.available;
 }
 
-PlaceFacts try_place(const fs::path& path) {
-  PlaceFacts facts;
+DirectoryFacts try_directory(const fs::path& path) {
+  DirectoryFacts facts;
   facts.path = path.string();
   // The host, as other nodes may try the same directory just now.
   const std::string name = fmt::format(".reprieve.doctor.{}.{}", core::host_name(), ::getpid());
@@ -356,7 +356,7 @@ std::optional<std::uint64_t> soft_limit(int resource) {
 
 MachineFacts local_state(const Options& options) {
   MachineFacts facts;
-  facts.place = try_place(options.directory);
+  facts.directory = try_directory(options.directory);
   facts.mpirun = first_line(termination::output_of({"mpirun", "--version"}, {}, kAnswerLimit).value_or(""));
   facts.mpi_survives_deaths =
       termination::output_of({"ompi_info"}, {}, kAnswerLimit).value_or("").find("FT MPI support: yes") !=

@@ -14,7 +14,7 @@
 namespace reprieve::tool {
 
 /// The checkpoint directory, as it was tried.
-struct PlaceFacts {
+struct DirectoryFacts {
   std::string path;
   std::string file_system;                 ///< "ext4", or a number where the name is not known
   bool in_memory = false;                  ///< what lies there is gone when the machine is
@@ -41,7 +41,7 @@ struct PbsFacts {
 };
 
 struct MachineFacts {
-  PlaceFacts place;
+  DirectoryFacts directory;
   std::string mpirun;                ///< first line of `mpirun --version`; empty: not found
   bool mpi_survives_deaths = false;  ///< of other ranks, as `ompi_info` says
   bool in_slurm_job = false;

@@ -60,7 +60,7 @@ void define(CLI::App& command, Options& options) {
 }
 
 struct LocalListing {
-  std::filesystem::path place;  ///< empty: only what was flushed was looked for
+  std::filesystem::path directory;  ///< empty: only what was flushed was looked for
   std::vector<LocalListEntry> entries;
 };
 
@@ -69,12 +69,12 @@ const char* state_of(const LocalListEntry& entry) {
 }
 
 void print_text(const LocalListing& listing) {
-  const std::string place = listing.place.empty() ? "" : " in " + listing.place.string();
+  const std::string where = listing.directory.empty() ? "" : " in " + listing.directory.string();
   if (listing.entries.empty()) {
-    std::cout << "no node-local copies" << place << '\n';
+    std::cout << "no node-local copies" << where << '\n';
     return;
   }
-  std::cout << "parts of node-local copies that this node reaches" << place << ":\n";
+  std::cout << "parts of node-local copies that this node reaches" << where << ":\n";
   Table table = table_of({"OF", ">STEP", ">PARTS", ">FOR PARTNERS", ">SIZE", ">AGE", "STATE"});
   for (const LocalListEntry& entry : listing.entries) {
     const std::string owner = entry.is_of_directory ? "this directory" : core::escaped(entry.folder.string());
@@ -262,9 +262,9 @@ LocalListing look_at_local(const Options& options, const Listing& listing) {
 }
 
 int list_all_local(const Options& options) {
-  const std::filesystem::path place = options.local.empty() ? "/dev/shm" : options.local;
-  require_directory(place);
-  const LocalListing local{place, list_local(place, {})};
+  const std::filesystem::path directory = options.local.empty() ? "/dev/shm" : options.local;
+  require_directory(directory);
+  const LocalListing local{directory, list_local(directory, {})};
   const auto json = list_json(local.entries, [](const LocalListEntry& entry) { return local_json(entry, {}); });
   print_answer(options.json, {{"local", json}}, [&] { print_text(local); });
   return kGood;

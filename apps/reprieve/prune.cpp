@@ -255,7 +255,7 @@ void define(CLI::App& command, Options& options) {
 
 std::string pin_of(const fs::path& file) { return file.filename().string() + std::string(manager::kPinnedSuffix); }
 
-core::Directory place_of(const fs::path& file) {
+core::Directory directory_of(const fs::path& file) {
   return core::Directory::open(file.has_parent_path() ? file.parent_path() : ".");
 }
 
@@ -267,10 +267,10 @@ void require_checkpoint_name(const fs::path& file) {
 
 /// The mark comes first: then the run that has the directory leaves the checkpoint alone, or has retired it already.
 void pin(const fs::path& file) {
-  const core::Directory place = place_of(file);
-  place.write_text(pin_of(file), "", place.file_mode(), true);
+  const core::Directory directory = directory_of(file);
+  directory.write_text(pin_of(file), "", directory.file_mode(), true);
   if (is_gone(file)) {
-    place.remove_file(pin_of(file));
+    directory.remove_file(pin_of(file));
     throw MissingError(file.string() + " is gone: its run has retired it meanwhile");
   }
 }
@@ -302,7 +302,7 @@ int run_unpin(const Options& options) {
     }
   }
   for (const fs::path& file : options.files) {
-    place_of(file).remove_file(pin_of(file));
+    directory_of(file).remove_file(pin_of(file));
   }
   return print(options, "unpinned");
 }

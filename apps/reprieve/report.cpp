@@ -127,8 +127,8 @@ std::string report_page(const Json& reports, TimePoint now) {
   std::string page(kTemplate);
   replace_all(page, "@MADE@", utc_time(now));
   replace_all(page, "@VERSION@", REPRIEVE_VERSION);
-  const std::string_view place = "@DATA@";
-  return page.replace(page.find(place), place.size(), data);
+  const std::string_view mark = "@DATA@";
+  return page.replace(page.find(mark), mark.size(), data);
 }
 
 std::string metrics_text(const std::vector<RunReport>& reports, MetricsFormat format, TimePoint now) {

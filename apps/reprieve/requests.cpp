@@ -102,11 +102,11 @@ std::optional<Answer> answer_in(core::LogFollower& log, const Request& request) 
 }
 
 /// The request is taken back if nobody takes it.
-void wait_until_taken(const fs::path& file, const core::Directory& place) {
+void wait_until_taken(const fs::path& file, const core::Directory& directory) {
   for (const auto deadline = Clock::now() + kLongestAnswer; !is_gone(file);) {
     std::this_thread::sleep_for(kLook);
     if (Clock::now() >= deadline) {
-      static_cast<void>(place.remove_file(file.filename().string()));
+      static_cast<void>(directory.remove_file(file.filename().string()));
       throw UsageError(
           fmt::format("the run has not looked for {} in {}, so the request is taken back: has the program a handler, "
                       "and is termination.preempt_file on?",
@@ -139,13 +139,13 @@ int ask(const Options& options, const Request& request) {
   }
   core::LogFollower log(options.directory / core::kEventLogName);
   static_cast<void>(log.next());  // what has happened already
-  const core::Directory place = core::Directory::open(options.directory);
+  const core::Directory opened = core::Directory::open(options.directory);
   constexpr std::size_t kMostBytes = 4000;
-  place.write_text(request.file, core::kForLaunch + place.read_text(core::kLockName, kMostBytes), place.file_mode(),
-                   false);
+  opened.write_text(request.file, core::kForLaunch + opened.read_text(core::kLockName, kMostBytes), opened.file_mode(),
+                    false);
   Answer answer{true, "", fmt::format("the run was asked to {}", request.what)};
   if (options.wait) {
-    wait_until_taken(options.directory / request.file, place);
+    wait_until_taken(options.directory / request.file, opened);
     answer = wait_for_answer(options, request, log);
   }
   print_answer(

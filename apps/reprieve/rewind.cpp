@@ -97,8 +97,8 @@ std::uint64_t rewinds_so_far(const std::vector<manager::QuarantinedName>& names)
 /// theirs.
 void mark_launch(const fs::path& directory, const std::string& prefix, bool is_rewound) {
   const std::string mark = "rewound:";
-  const core::Directory place = core::Directory::open(directory);
-  auto record = manager::read_directory_record(place);
+  const core::Directory opened = core::Directory::open(directory);
+  auto record = manager::read_directory_record(opened);
   if (!record || !record->launches.contains(prefix)) {
     return;
   }
@@ -110,7 +110,7 @@ void mark_launch(const fs::path& directory, const std::string& prefix, bool is_r
       *launch = launch->substr(mark.size());
     }
   }
-  manager::write_directory_record(place, *record, true);
+  manager::write_directory_record(opened, *record, true);
 }
 
 /// The oldest is moved first: until the last one has its new name, the next launch resumes where it would have.

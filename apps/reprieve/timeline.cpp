@@ -182,7 +182,7 @@ class WorkAccounting {
   [[nodiscard]] const std::vector<WorkSpan>& spans() const noexcept { return spans_; }
   /// How many pieces of this start nothing has kept.
   [[nodiscard]] std::size_t open() const noexcept { return open_.size(); }
-  [[nodiscard]] const WorkSpan& open_span(std::size_t place) const { return spans_[open_[place]]; }
+  [[nodiscard]] const WorkSpan& open_span(std::size_t index) const { return spans_[open_[index]]; }
 
   /// A piece of work of this start is over; nothing has kept it yet.
   void add(const WorkSpan& span) {
@@ -213,29 +213,29 @@ class WorkAccounting {
   /// how many steps.
   std::uint64_t bring_back(std::uint64_t step) {
     std::uint64_t steps = 0;
-    const std::vector<std::size_t> places = std::exchange(perhaps_lost_, {});
-    for (const std::size_t place : places) {
-      WorkSpan& span = spans_[place];
-      if (place == places.back() && span.to && *span.to < step) {
+    const std::vector<std::size_t> indexes = std::exchange(perhaps_lost_, {});
+    for (const std::size_t index : indexes) {
+      WorkSpan& span = spans_[index];
+      if (index == indexes.back() && span.to && *span.to < step) {
         span.to = step;  // it had come further than it had reported
       }
       if (span.from && *span.from >= step) {
         continue;
       }
       span.fate = kKept;
-      kept_.push_back(place);
+      kept_.push_back(index);
       if (span.from && span.to && *span.to > step) {
-        lose_beyond(place, step);
+        lose_beyond(index, step);
       }
-      steps += spans_[place].steps();
+      steps += spans_[index].steps();
     }
     return steps;
   }
 
   /// The start has ended: this becomes of what nothing has kept.
   void end_start(TimeKind fate) {
-    for (const std::size_t place : open_) {
-      spans_[place].fate = fate;
+    for (const std::size_t index : open_) {
+      spans_[index].fate = fate;
     }
     if (fate != kLost) {
       perhaps_lost_.clear();
@@ -247,14 +247,14 @@ class WorkAccounting {
 
  private:
   /// Loses the work beyond @p step. The newest spans come last.
-  void take_back(std::vector<std::size_t>& places, std::uint64_t step) {
-    for (; !places.empty(); places.pop_back()) {
-      WorkSpan& span = spans_[places.back()];
+  void take_back(std::vector<std::size_t>& indexes, std::uint64_t step) {
+    for (; !indexes.empty(); indexes.pop_back()) {
+      WorkSpan& span = spans_[indexes.back()];
       if (!span.to || *span.to <= step) {
         break;
       }
       if (span.from && *span.from < step) {
-        lose_beyond(places.back(), step);
+        lose_beyond(indexes.back(), step);
         break;
       }
       span.fate = kLost;
@@ -262,8 +262,8 @@ class WorkAccounting {
   }
 
   /// Splits a span, whose steps are known: the part beyond @p step, which lies in it, is lost.
-  void lose_beyond(std::size_t place, std::uint64_t step) {
-    WorkSpan& span = spans_[place];
+  void lose_beyond(std::size_t index, std::uint64_t step) {
+    WorkSpan& span = spans_[index];
     WorkSpan lost = span;
     const double part = static_cast<double>(step - *span.from) / static_cast<double>(*span.to - *span.from);
     span.to = lost.from = step;

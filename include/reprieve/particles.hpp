@@ -217,22 +217,22 @@ class ParticleAccess final : public ValueAccess {
 
   /// Not by std::sort, whose header would slow down the compilation of all programs.
   void sort() {
-    struct Place {
+    struct Keyed {
       std::int64_t key;
       std::size_t index;
     };
-    std::vector<Place> order;
+    std::vector<Keyed> order;
     for (const Particle& particle : list_) {
       order.push_back({functions_.key(particle), order.size()});
     }
-    std::qsort(order.data(), order.size(), sizeof(Place), [](const void* a, const void* b) {
-      const auto key_a = static_cast<const Place*>(a)->key;
-      const auto key_b = static_cast<const Place*>(b)->key;
+    std::qsort(order.data(), order.size(), sizeof(Keyed), [](const void* a, const void* b) {
+      const auto key_a = static_cast<const Keyed*>(a)->key;
+      const auto key_b = static_cast<const Keyed*>(b)->key;
       return static_cast<int>(key_a > key_b) - static_cast<int>(key_a < key_b);
     });
     std::vector<Particle> sorted;
-    for (const Place& place : order) {
-      sorted.push_back(list_[place.index]);
+    for (const Keyed& each : order) {
+      sorted.push_back(list_[each.index]);
     }
     list_ = std::move(sorted);
   }

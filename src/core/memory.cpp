@@ -88,10 +88,10 @@ enum class Readable : std::uint8_t { yes, no, unknown };
 /// Without ending the process. Drivers of devices reserve addresses that are mapped, and that the host cannot touch.
 /// The kernel reads a set of signals before it finds that it does not know what to do with it, so nothing is changed.
 /// Unlike process_vm_readv, that reads what devices map too, and no sandbox forbids it.
-Readable is_readable(const std::byte* place) noexcept {
+Readable is_readable(const std::byte* address) noexcept {
   constexpr std::size_t set_bytes = 8;
   constexpr int unknown_action = ~0;
-  const std::byte* const set = place - reinterpret_cast<std::uintptr_t>(place) % set_bytes;  // in the same page
+  const std::byte* const set = address - reinterpret_cast<std::uintptr_t>(address) % set_bytes;  // in the same page
   if (::syscall(SYS_rt_sigprocmask, unknown_action, set, nullptr, set_bytes) == 0) {
     return Readable::unknown;
   }

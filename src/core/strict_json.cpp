@@ -32,10 +32,10 @@ class DuplicateKeys {
 };
 
 /// Where the parser stopped in a text that people write.
-std::string place_of(const nlohmann::json::parse_error& error, const std::string& text) {
-  const std::size_t place = std::min(text.size(), std::max<std::size_t>(error.byte, 1) - 1);
+std::string position_of(const nlohmann::json::parse_error& error, const std::string& text) {
+  const std::size_t offset = std::min(text.size(), std::max<std::size_t>(error.byte, 1) - 1);
   const auto begin = text.begin();
-  const auto end = begin + static_cast<std::ptrdiff_t>(place);
+  const auto end = begin + static_cast<std::ptrdiff_t>(offset);
   const auto line_begin = std::find(std::reverse_iterator(end), std::reverse_iterator(begin), '\n').base();
   return fmt::format("line {}, column {}", 1 + std::count(begin, end, '\n'), 1 + (end - line_begin));
 }
@@ -95,7 +95,7 @@ nlohmann::json parse_object(const std::string& text) {
           return true;
         });
   } catch (const nlohmann::json::parse_error& error) {
-    throw ConfigError("not valid JSON: " + place_of(error, text));
+    throw ConfigError("not valid JSON: " + position_of(error, text));
   }
   if (!document.is_object()) {
     throw ConfigError(fmt::format("found {}; allowed: an object, {{...}}", shown(document)));

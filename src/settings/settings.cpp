@@ -157,8 +157,8 @@ std::string to_json(const Settings& settings) {
   core::OrderedJson document = core::OrderedJson::object();
   for (const auto& row : all_settings()) {
     const std::string section = section_of(row.key);
-    auto& place = section.empty() ? document : document[section];
-    place[row.key.substr(section.empty() ? 0 : section.size() + 1)] = row.get(settings);
+    auto& values = section.empty() ? document : document[section];
+    values[row.key.substr(section.empty() ? 0 : section.size() + 1)] = row.get(settings);
   }
   return document.dump(2, ' ', false, core::OrderedJson::error_handler_t::replace);
 }

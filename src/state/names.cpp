@@ -83,22 +83,22 @@ class ListCheck {
       throw UsageError("a struct in a struct, more than " + std::to_string(kMostLevels) + " times");
     }
     std::set<std::string> names;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
     for (const Member& member : members) {
       check_name_of(member, names);
       const auto bytes = bytes_of(member, size_bytes);
       if (!bytes || member.offset > size_bytes - *bytes || member.shape.size() > kMostMemberDimensions) {
         throw UsageError("the member '" + member.name + "' does not lie in " + std::to_string(size_bytes) + " bytes");
       }
-      places.emplace_back(member.offset, member.offset + *bytes);
+      ranges.emplace_back(member.offset, member.offset + *bytes);
       if (!member.members.empty()) {
         run(member.members, member.type.size_bytes, level + 1);
       }
     }
-    std::ranges::sort(places);
-    for (std::size_t i = 1; i < places.size(); ++i) {
-      if (places[i].first < places[i - 1].second) {
-        throw UsageError("two members share the byte " + std::to_string(places[i].first));
+    std::ranges::sort(ranges);
+    for (std::size_t i = 1; i < ranges.size(); ++i) {
+      if (ranges[i].first < ranges[i - 1].second) {
+        throw UsageError("two members share the byte " + std::to_string(ranges[i].first));
       }
     }
   }

@@ -151,7 +151,7 @@ std::span<const std::byte> Staging::take() {
   return {buffer.memory.get(), bytes_};
 }
 
-std::span<std::byte> Staging::place(MemorySpace& space, const std::byte* address, std::size_t bytes) {
+std::span<std::byte> Staging::buffer_for(MemorySpace& space, const std::byte* address, std::size_t bytes) {
   return {prepare(space, address, bytes).memory.get(), bytes};
 }
 
@@ -204,7 +204,7 @@ void Staging::copy_in(MemorySpace& space, std::byte* to, const Strides& to_strid
     const auto [index, part] = parts.block(i);
     std::byte* const target = to + distance(index, to_strides, index.size());
     const Strides dense = dense_strides(part, element_size);
-    const auto buffer = place(space, target, static_cast<std::size_t>(volume(part)) * element_size);
+    const auto buffer = buffer_for(space, target, static_cast<std::size_t>(volume(part)) * element_size);
     copy_box(buffer.data(), dense, from + distance(index, from_strides, index.size()), from_strides, part,
              element_size);
     send(space, target, to_strides, buffer.data(), dense, part, element_size);
@@ -218,7 +218,7 @@ void Staging::zero(MemorySpace& space, std::byte* to, const Strides& strides, co
   for (std::uint64_t i = 0; i < parts.count(); ++i) {
     const auto [index, part] = parts.block(i);
     std::byte* const target = to + distance(index, strides, index.size());
-    const auto buffer = place(space, target, static_cast<std::size_t>(volume(part)) * element_size);
+    const auto buffer = buffer_for(space, target, static_cast<std::size_t>(volume(part)) * element_size);
     std::memset(buffer.data(), 0, buffer.size());
     send(space, target, strides, buffer.data(), dense_strides(part, element_size), part, element_size);
   }

@@ -41,8 +41,8 @@ class Staging {
   [[nodiscard]] std::span<const std::byte> take();
 
   /// A buffer to be filled, from which elements then go to the device of @p address.
-  [[nodiscard]] std::span<std::byte> place(MemorySpace& space, const std::byte* address, std::size_t bytes);
-  /// Begins to copy elements of the buffer that `place` gave to a box on the device.
+  [[nodiscard]] std::span<std::byte> buffer_for(MemorySpace& space, const std::byte* address, std::size_t bytes);
+  /// Begins to copy elements of the buffer that `buffer_for` gave to a box on the device.
   void send(MemorySpace& space, std::byte* to, const Strides& to_strides, const std::byte* from,
             const Strides& from_strides, const Extents& extent, std::size_t element_size);
   /// Waits for all that is on its way. Must be called where elements were sent.

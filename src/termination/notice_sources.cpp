@@ -303,7 +303,7 @@ NoticeSources::NoticeSources(const SourceSettings& settings)
   }
   if (settings.run_directory) {
     add(std::make_unique<Question>("reprieve run",
-                                   [place = *settings.run_directory] { return look_for_supervisor(place); }),
+                                   [directory = *settings.run_directory] { return look_for_supervisor(directory); }),
         std::min(settings.poll_interval, kSupervisorInterval), settings.signal_grace);
   }
   if (settings.deadline) {

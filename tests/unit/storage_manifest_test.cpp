@@ -348,7 +348,7 @@ TEST_P(SharedCopies, WhatABoxDoesNotOwnIsACopy) {
       owned.insert(owned.end(), parts[first + 1].begin(), parts[first + 1].end());
       std::map<std::pair<std::size_t, Extents>, int> held;
       for (const Copy& copy : copies_of(own, owned)) {
-        for_each_index(copy.place, [&](const Extents& at) { ++held[{copy.box, at}]; });
+        for_each_index(copy.part, [&](const Extents& at) { ++held[{copy.box, at}]; });
       }
       for (std::size_t b = 0; b < 2; ++b) {
         for (const Box& part : parts[first + b]) {

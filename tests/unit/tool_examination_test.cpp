@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 
 MachineFacts healthy_machine() {
   MachineFacts facts;
-  facts.place = {"/scratch", "ext4", false, "", true, true, 0.01, 1e9, std::uint64_t{1} << 40U};
+  facts.directory = {"/scratch", "ext4", false, "", true, true, 0.01, 1e9, std::uint64_t{1} << 40U};
   facts.mpirun = "mpirun (Open MPI) 4.1.4";
   facts.shared_memory_bytes = facts.temporary_bytes = std::uint64_t{1} << 30U;
   facts.open_files_limit = 1024;
@@ -80,11 +80,11 @@ TEST(Examination, EachTroubleIsNamedAlone) {
     return troubles(facts);
   };
   using Ids = std::vector<std::string>;
-  EXPECT_EQ(with([](auto& facts) { facts.place.failure = "cannot write"; }), Ids{"directory"});
-  EXPECT_EQ(with([](auto& facts) { facts.place.in_memory = true; }), Ids{"memory"});
-  EXPECT_EQ(with([](auto& facts) { facts.place.locks = false; }), Ids{"locks"});
-  EXPECT_EQ(with([](auto& facts) { facts.place.direct = false; }), Ids{"direct"});
-  EXPECT_EQ(with([](auto& facts) { facts.place.sync_s = 2.0; }), Ids{"sync"});
+  EXPECT_EQ(with([](auto& facts) { facts.directory.failure = "cannot write"; }), Ids{"directory"});
+  EXPECT_EQ(with([](auto& facts) { facts.directory.in_memory = true; }), Ids{"memory"});
+  EXPECT_EQ(with([](auto& facts) { facts.directory.locks = false; }), Ids{"locks"});
+  EXPECT_EQ(with([](auto& facts) { facts.directory.direct = false; }), Ids{"direct"});
+  EXPECT_EQ(with([](auto& facts) { facts.directory.sync_s = 2.0; }), Ids{"sync"});
   EXPECT_EQ(with([](auto& facts) { facts.mpirun.clear(); }), Ids{"mpirun"});
   EXPECT_EQ(with([](auto& facts) { facts.in_slurm_job = true; }), Ids{"slurm"});
   EXPECT_EQ(with([](auto& facts) { facts.settings_error = "REPRIEVE_X"; }), Ids{"settings"});

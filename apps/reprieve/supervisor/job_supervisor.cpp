@@ -242,9 +242,9 @@ class JobSupervisor {
       }
       bool counts = true;
       try {
-        const auto place = core::Directory::open(directory);
-        counts = core::is_for_this_launch(place, core::kPreemptFile);
-        place.remove_file(core::kPreemptFile);
+        const auto opened = core::Directory::open(directory);
+        counts = core::is_for_this_launch(opened, core::kPreemptFile);
+        opened.remove_file(core::kPreemptFile);
       } catch (const StorageError& problem) {
         if (!plan_.requested()) {
           core::log::warning("{}", problem.what());

@@ -118,15 +118,15 @@ std::size_t most_values_of(const std::string& name) {
 }
 
 /// Of a word that begins with a dash.
-LauncherOption read_option(const Words& words, std::size_t place) {
-  LauncherOption option{place, place + 1, words[place].substr(words[place].find_first_not_of('-')), ""};
+LauncherOption read_option(const Words& words, std::size_t index) {
+  LauncherOption option{index, index + 1, words[index].substr(words[index].find_first_not_of('-')), ""};
   if (const auto equals = option.name.find('='); equals != std::string::npos) {
     option.value = option.name.substr(equals + 1);
     option.name.resize(equals);
     return option;
   }
   const auto digit = option.name.find_first_not_of('n');
-  if (words[place].starts_with("-n") && digit == 1 &&
+  if (words[index].starts_with("-n") && digit == 1 &&
       option.name.find_first_not_of("0123456789", 1) == std::string::npos) {
     option.value = option.name.substr(1);  // "-n4"
     option.name.resize(1);
@@ -136,11 +136,11 @@ LauncherOption read_option(const Words& words, std::size_t place) {
   while (option.end < limit && !words[option.end].starts_with('-')) {
     ++option.end;
   }
-  option.value = option.end > place + 1 ? words[place + 1] : "";
+  option.value = option.end > index + 1 ? words[index + 1] : "";
   return option;
 }
 
-std::size_t launcher_place(const Words& words) {
+std::size_t launcher_index(const Words& words) {
   const auto found = std::ranges::find_if(
       words, [](const std::string& each) { return is_launcher(std::filesystem::path(each).filename()); });
   return static_cast<std::size_t>(found - words.begin());
@@ -149,11 +149,11 @@ std::size_t launcher_place(const Words& words) {
 /// Up to the program: what follows is its own.
 std::vector<LauncherOption> launcher_options(const Words& words) {
   std::vector<LauncherOption> options;
-  std::size_t place = launcher_place(words) + 1;
-  while (place < words.size() && words[place].find_first_not_of('-') != std::string::npos &&
-         words[place].starts_with('-')) {
-    options.push_back(read_option(words, place));
-    place = options.back().end;
+  std::size_t index = launcher_index(words) + 1;
+  while (index < words.size() && words[index].find_first_not_of('-') != std::string::npos &&
+         words[index].starts_with('-')) {
+    options.push_back(read_option(words, index));
+    index = options.back().end;
   }
   return options;
 }
@@ -352,7 +352,7 @@ std::optional<Words> with_ranks(Words command, int ranks) {
 }
 
 std::optional<NamedHosts> hosts_of(const Words& command) {
-  const std::size_t launcher = launcher_place(command);
+  const std::size_t launcher = launcher_index(command);
   if (launcher == command.size() || !is_open_mpi(std::filesystem::path(command[launcher]).filename())) {
     return std::nullopt;
   }
@@ -368,23 +368,23 @@ std::optional<NamedHosts> hosts_of(const Words& command) {
 }
 
 Words with_hosts(const Words& command, const std::vector<HostSlots>& hosts) {
-  Words changed(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(launcher_place(command)) + 1);
+  Words changed(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(launcher_index(command)) + 1);
   changed.insert(changed.end(), {"--host", to_text(hosts)});
-  std::size_t place = changed.size() - 2;
+  std::size_t index = changed.size() - 2;
   for (const LauncherOption& option : launcher_options(command)) {
     if (!names_hosts(option) && !names_host_file(option)) {
       append(changed, command, option);
     }
-    place = option.end;
+    index = option.end;
   }
-  changed.insert(changed.end(), command.begin() + static_cast<std::ptrdiff_t>(place), command.end());
+  changed.insert(changed.end(), command.begin() + static_cast<std::ptrdiff_t>(index), command.end());
   return changed;
 }
 
 Words on_host(const Words& command, const std::string& host, const Words& words) {
   constexpr std::string_view kReach =
       "mca gmca prtemca pmixmca prefix launch-agent path x tune am allow-run-as-root do-not-resolve noprefix";
-  Words changed(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(launcher_place(command)) + 1);
+  Words changed(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(launcher_index(command)) + 1);
   for (const LauncherOption& option : launcher_options(command)) {
     if (is_among(kReach, option.name)) {
       append(changed, command, option);
@@ -402,7 +402,7 @@ Words with_rest(const Words& words) {
 }
 
 std::optional<Words> on_nodes_of_srun(const Words& command, const Words& words) {
-  const std::size_t launcher = launcher_place(command);
+  const std::size_t launcher = launcher_index(command);
   if (launcher == command.size() || std::filesystem::path(command[launcher]).filename() != "srun") {
     return std::nullopt;
   }
@@ -486,11 +486,11 @@ std::string host_names(const std::vector<HostSlots>& hosts) { return tool::joine
 
 int slots_of(const std::vector<HostSlots>& hosts, int spares) {
   int slots = 0;
-  for (std::size_t place = 0; place + static_cast<std::size_t>(spares) < hosts.size(); ++place) {
-    if (hosts[place].slots == 0) {
+  for (std::size_t index = 0; index + static_cast<std::size_t>(spares) < hosts.size(); ++index) {
+    if (hosts[index].slots == 0) {
       return 0;
     }
-    slots += hosts[place].slots;
+    slots += hosts[index].slots;
   }
   return slots;
 }

@@ -57,19 +57,19 @@ std::optional<core::Directory> locked(std::optional<core::Directory> directory) 
 }
 
 /// The kernel gives the locks of killed supervisors back.
-void remove_left_overs(const core::Directory& place) {
+void remove_left_overs(const core::Directory& parent) {
   const std::string prefix = name_prefix();
-  for (const core::DirectoryEntry& entry : place.list()) {
+  for (const core::DirectoryEntry& entry : parent.list()) {
     if (!is_of_this_host(entry.name, prefix) || entry.kind != core::EntryKind::directory) {
       continue;
     }
-    const auto found = place.look(entry.name);
+    const auto found = parent.look(entry.name);
     if (!found || found->st_uid != ::geteuid() || ::time(nullptr) - found->st_mtime <= kTimeToLock.count()) {
       continue;
     }
-    if (const auto left = locked(place.find_directory(entry.name))) {
-      place.remove_tree(entry.name);
-      core::log::debug("removed {}, left by a supervisor that was killed", (place.path() / entry.name).string());
+    if (const auto left = locked(parent.find_directory(entry.name))) {
+      parent.remove_tree(entry.name);
+      core::log::debug("removed {}, left by a supervisor that was killed", (parent.path() / entry.name).string());
     }
   }
 }
@@ -81,21 +81,21 @@ void remove_left_overs(const core::Directory& place) {
 }
 
 /// A new directory with a name that nobody can foresee, for this user alone.
-core::Directory make_directory(const core::Directory& place) {
+core::Directory make_directory(const core::Directory& parent) {
   const std::string prefix = name_prefix();
   std::random_device random;
   for (;;) {
     const std::string name = fmt::format("{}{:08x}{:08x}", prefix, random(), random());
-    if (auto made = place.make_directory_if_free(name, core::kOwnDirectory)) {
+    if (auto made = parent.make_directory_if_free(name, core::kOwnDirectory)) {
       return std::move(*made);
     }
-    if (!place.contains(name) && !place.is_at_its_path()) {
-      throw core::storage_error("make directory", place.path() / name, ENOENT);
+    if (!parent.contains(name) && !parent.is_at_its_path()) {
+      throw core::storage_error("make directory", parent.path() / name, ENOENT);
     }
   }
 }
 
-core::Directory open_place(const fs::path& path) {
+core::Directory open_parent(const fs::path& path) {
   try {
     return core::Directory::open(fs::absolute(path));
   } catch (const StorageError& error) {
@@ -140,8 +140,8 @@ bool is_in_path(const std::string& name, const std::string& path) {
 /// Commands with the names of the launchers that are in PATH. They stand before these, and become them, shielded: the
 /// rest of a script is not. Gives the PATH with them in it; nothing where they cannot be made.
 std::optional<std::string> shielded_launchers(const LaunchSettings& settings, const std::string& path) {
-  const std::string place = (settings.run_directory / "launchers").string();
-  if (fmt::format("{}{}", settings.tool.string(), place).find_first_of("\"\\$`:") != std::string::npos) {
+  const std::string wrappers = (settings.run_directory / "launchers").string();
+  if (fmt::format("{}{}", settings.tool.string(), wrappers).find_first_of("\"\\$`:") != std::string::npos) {
     return std::nullopt;  // it would have to be quoted
   }
   try {
@@ -152,11 +152,11 @@ std::optional<std::string> shielded_launchers(const LaunchSettings& settings, co
         directory.write_text(name,
                              fmt::format("#!/bin/sh\nPATH=\"${{PATH%%\"{0}:\"*}}${{PATH#*\"{0}:\"}}\"\n"
                                          "exec \"{1}\" launch-agent {2} \"$@\"\n",
-                                         place, settings.tool.string(), name),
+                                         wrappers, settings.tool.string(), name),
                              core::kOwnDirectory, false);
       }
     }
-    return place + ":" + path;
+    return wrappers + ":" + path;
   } catch (const StorageError& error) {
     core::log::debug("{}", error.what());
     return std::nullopt;
@@ -189,25 +189,25 @@ bool is_of_supervisor(const core::Event& event) {
 
 RunDirectory::RunDirectory(const fs::path& parent, const std::vector<std::string>& command)
     : outer_(outer_directory()),
-      place_(open_place(!outer_.empty()                                    ? outer_
-                        : !parent.empty()                                  ? parent
-                        : spans_nodes(command, core::environment_variable) ? fs::current_path()
-                                                                           : fs::temp_directory_path())) {
+      parent_(open_parent(!outer_.empty()                                    ? outer_
+                          : !parent.empty()                                  ? parent
+                          : spans_nodes(command, core::environment_variable) ? fs::current_path()
+                                                                             : fs::temp_directory_path())) {
   try {
     if (outer_.empty()) {
-      remove_left_overs(place_);
+      remove_left_overs(parent_);
     }
   } catch (const StorageError& error) {
     core::log::debug("{}", error.what());
   }
   try {
-    own_.emplace(make_directory(place_));
+    own_.emplace(make_directory(parent_));
     if (::flock(own_->descriptor(), LOCK_EX | LOCK_NB) != 0) {
       core::log::debug("{} cannot be locked", own_->path().string());  // a file system without locks
       return;
     }
   } catch (const StorageError& error) {
-    fail(place_.path(), error);
+    fail(parent_.path(), error);
   }
   try {
     own_->write_text(core::kLockedFile, core::host_name(), core::kOwnFile, false);
@@ -221,7 +221,7 @@ RunDirectory::~RunDirectory() {
     return;
   }
   try {
-    place_.remove_tree(own_->path().filename().string());
+    parent_.remove_tree(own_->path().filename().string());
   } catch (const std::exception& error) {
     core::log::warning("{}", error.what());
   }

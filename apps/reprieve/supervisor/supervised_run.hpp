@@ -46,7 +46,7 @@ class RunDirectory {
 
  private:
   std::filesystem::path outer_;  ///< that of a supervisor above this one, or empty
-  core::Directory place_;        ///< where it was made
+  core::Directory parent_;       ///< where it was made
   /// Locked as long as this supervisor lives, so that others can see when it has gone. Set by the constructor.
   std::optional<core::Directory> own_;
 };

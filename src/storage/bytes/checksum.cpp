@@ -206,8 +206,8 @@ std::size_t add_stripes(Xxh3Kernel kernel, Sums& sums, std::size_t since, const 
   return add_plain(sums, since, stripes);
 }
 
-std::size_t bytes_to_next_line(const std::byte* place) noexcept {
-  return (kStripe - reinterpret_cast<std::uintptr_t>(place) % kStripe) % kStripe;  // NOLINT
+std::size_t bytes_to_next_line(const std::byte* address) noexcept {
+  return (kStripe - reinterpret_cast<std::uintptr_t>(address) % kStripe) % kStripe;  // NOLINT
 }
 
 /// The same, with a copy to any place. Lines there are none of the source: beside a stripe the line is copied that

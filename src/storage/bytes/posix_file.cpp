@@ -139,10 +139,10 @@ void PosixFile::read_all(std::span<std::byte> bytes, std::uint64_t offset) const
 }
 
 bool PosixFile::seems_cached(std::uint64_t offset, std::uint64_t size) const noexcept {
-  for (const std::uint64_t place : {offset, offset + size / 2, offset + size - 1}) {
+  for (const std::uint64_t at : {offset, offset + size / 2, offset + size - 1}) {
     std::byte byte{};
     const iovec room{&byte, 1};
-    if (::preadv2(descriptor(), &room, 1, file_offset(place), RWF_NOWAIT) != 1) {
+    if (::preadv2(descriptor(), &room, 1, file_offset(at), RWF_NOWAIT) != 1) {
       return false;
     }
   }

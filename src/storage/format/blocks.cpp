@@ -91,20 +91,20 @@ void for_each_run(const Box& box, const Extents& shape,
 
 namespace {
 
-/// @param place  the index in the dimensions before @p dimension, within which the range lies
-void add_range(const Extents& shape, std::size_t dimension, Box place, std::uint64_t first, std::uint64_t count,
+/// @param outer  the index in the dimensions before @p dimension, within which the range lies
+void add_range(const Extents& shape, std::size_t dimension, Box outer, std::uint64_t first, std::uint64_t count,
                std::vector<Box>& boxes) {
   if (count == 0) {
     return;
   }
   if (dimension == shape.size()) {
-    boxes.push_back(std::move(place));
+    boxes.push_back(std::move(outer));
     return;
   }
   const std::uint64_t inner = std::accumulate(shape.begin() + static_cast<std::ptrdiff_t>(dimension) + 1, shape.end(),
                                               std::uint64_t{1}, std::multiplies<>());
   const auto add_part = [&](std::uint64_t from, std::uint64_t part) {
-    Box at(place);
+    Box at(outer);
     at.offset[dimension] = from / inner;
     at.extent[dimension] = 1;
     add_range(shape, dimension + 1, std::move(at), from % inner, part, boxes);
@@ -113,7 +113,7 @@ void add_range(const Extents& shape, std::size_t dimension, Box place, std::uint
   add_part(first, head);
   const std::uint64_t rows = (count - head) / inner;
   if (rows > 0) {
-    Box whole_rows(place);
+    Box whole_rows(outer);
     whole_rows.offset[dimension] = (first + head) / inner;
     whole_rows.extent[dimension] = rows;
     boxes.push_back(std::move(whole_rows));
@@ -198,9 +198,9 @@ std::size_t most_divided_dimension(const std::vector<Box>& boxes) {
       begins.push_back(box.offset[d]);
     }
     std::ranges::sort(begins);
-    const auto places = static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
-    if (places > most) {
-      most = places;
+    const auto count = static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
+    if (count > most) {
+      most = count;
       best = d;
     }
   }

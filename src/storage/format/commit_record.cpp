@@ -109,13 +109,13 @@ StructureImage decode_all(Decoder message) {
 
 }  // namespace
 
-void CommitWords::put(std::size_t place, const GuardedRegion& guarded) {
-  at(place) = guarded.region.offset;
-  at(place + 1) = guarded.region.size;
-  at(place + 2) = guarded.digest;
+void CommitWords::put(std::size_t word, const GuardedRegion& guarded) {
+  at(word) = guarded.region.offset;
+  at(word + 1) = guarded.region.size;
+  at(word + 2) = guarded.digest;
 }
 
-GuardedRegion CommitWords::get(std::size_t place) const { return {{at(place), at(place + 1)}, at(place + 2)}; }
+GuardedRegion CommitWords::get(std::size_t word) const { return {{at(word), at(word + 1)}, at(word + 2)}; }
 
 bool CommitWords::is_intact() const { return back() == digest_of(*this); }
 

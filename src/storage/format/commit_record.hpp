@@ -21,8 +21,8 @@ namespace reprieve::storage {
 
 /// The words of a commit record, of a checkpoint or of a part of a node-local copy; the last is the digest of the rest.
 struct CommitWords : std::array<std::uint64_t, kCommitRecordBytes / sizeof(std::uint64_t)> {
-  void put(std::size_t place, const GuardedRegion& guarded);
-  [[nodiscard]] GuardedRegion get(std::size_t place) const;
+  void put(std::size_t word, const GuardedRegion& guarded);
+  [[nodiscard]] GuardedRegion get(std::size_t word) const;
   [[nodiscard]] bool is_intact() const;
   /// With their digest.
   void write_to(const PosixFile& file);

@@ -222,7 +222,7 @@ struct FileIndex {
 /// other fields can replace these without a change to the rest
 [[nodiscard]] std::string encode_manifest(const FileIndex& index, std::size_t room = 0);
 /// Where the list begins, so what the fields can take. @throws CorruptError if no `encode_manifest` made it
-[[nodiscard]] std::size_t place_of_list(std::span<const std::byte> manifest);
+[[nodiscard]] std::size_t list_offset(std::span<const std::byte> manifest);
 
 /// A range of bytes in the file.
 struct Region {

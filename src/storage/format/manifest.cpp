@@ -444,10 +444,10 @@ std::string encode_manifest(const FileIndex& index, std::size_t room) {
   return text;
 }
 
-std::size_t place_of_list(std::span<const std::byte> manifest) {
-  const std::size_t place = text_of(manifest).find(kListBegins);  // within a text its quotes would be escaped
-  require(place != std::string_view::npos, "no list of variables");
-  return place;
+std::size_t list_offset(std::span<const std::byte> manifest) {
+  const std::size_t offset = text_of(manifest).find(kListBegins);  // within a text its quotes would be escaped
+  require(offset != std::string_view::npos, "no list of variables");
+  return offset;
 }
 
 json read_manifest(std::span<const std::byte> manifest, std::vector<StoredVariable>* variables) {

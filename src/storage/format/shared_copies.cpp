@@ -133,8 +133,8 @@ std::vector<Copy> copies_of(const std::vector<Box>& boxes, std::span<const Box> 
   }
   std::vector<Copy> copies;
   for (std::size_t b = 0; b < boxes.size(); ++b) {
-    for (Box& place : without(boxes[b], owned_by[b])) {
-      copies.push_back({b, std::move(place)});
+    for (Box& part : without(boxes[b], owned_by[b])) {
+      copies.push_back({b, std::move(part)});
     }
   }
   return copies;
@@ -184,9 +184,9 @@ void split_shared(std::vector<LocalVariable>& variables, std::size_t shared, std
   for (const Copy& copy : copies_of(boxes, owned)) {
     const auto& view = variable.views[copy.box];
     const std::size_t before = values.size();
-    values.resize(before + bytes_of(copy.place, element_size));
-    copy_from(view, view.data + displacement(view.box, view.strides_bytes, copy.place.offset), copy.place.extent,
-              element_size, values.data() + before, dense_strides(copy.place.extent, element_size), staging);
+    values.resize(before + bytes_of(copy.part, element_size));
+    copy_from(view, view.data + displacement(view.box, view.strides_bytes, copy.part.offset), copy.part.extent,
+              element_size, values.data() + before, dense_strides(copy.part.extent, element_size), staging);
   }
   const std::uint64_t elements = values.size() / element_size;
   set_content(copies, {elements}, std::move(values));

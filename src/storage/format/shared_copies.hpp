@@ -34,7 +34,7 @@ inline constexpr ElementType kBoxWord{ElementClass::unsigned_integer, sizeof(std
 /// A part of a rank's box that belongs to another box.
 struct Copy {
   std::size_t box = 0;
-  Box place{};
+  Box part{};
 };
 /// All of them, in the order in which their values are stored. @param owned  the parts that the rank's boxes own
 [[nodiscard]] std::vector<Copy> copies_of(const std::vector<Box>& boxes, std::span<const Box> owned);

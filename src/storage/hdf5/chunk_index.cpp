@@ -90,8 +90,8 @@ std::vector<std::uint64_t> sizes_of_chunks(const FileIndex& index, const StoredV
     for (std::uint64_t i = 0; i < split.count(); ++i) {
       if (const std::uint64_t size = index.compressed_sizes[static_cast<std::size_t>(row.first_checksum + i)];
           size > 0) {
-        const std::uint64_t place = chunk_part(dataset, split.block(i)).dataset.file_offset - dataset.file_offset;
-        sizes.at(static_cast<std::size_t>(place / chunk_bytes(dataset))) = size;
+        const std::uint64_t offset = chunk_part(dataset, split.block(i)).dataset.file_offset - dataset.file_offset;
+        sizes.at(static_cast<std::size_t>(offset / chunk_bytes(dataset))) = size;
       }
     }
   }

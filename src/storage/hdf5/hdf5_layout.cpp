@@ -86,7 +86,7 @@ std::uint64_t start_of_addresses() {
 /// The address of the first chunk in the file. Checks the first and the last.
 /// @param expected  shape, chunk and element size of the dataset
 /// @throws Error if HDF5 has laid the chunks out in another way
-std::uint64_t place_of_chunks(hid_t dataset, const Dataset& expected) {
+std::uint64_t offset_of_chunks(hid_t dataset, const Dataset& expected) {
   static const std::uint64_t start = start_of_addresses();
   Dataset chunks(expected);
   chunks.file_offset = start + address_of_chunk(dataset, Extents(expected.shape.size(), 0));
@@ -299,7 +299,7 @@ class Layouter {
         add_filter(creation.get(), variable);
       }
       const Hdf5Handle dataset = create_dataset(group.get(), variable.name, type, shape, creation);
-      variable.file_offset = place_of_chunks(dataset.get(), variable.dataset());
+      variable.file_offset = offset_of_chunks(dataset.get(), variable.dataset());
       return;
     }
     const Hdf5Handle& creation = variable.annotation.is_set() ? dataset_creation_ : bare_creation_;
@@ -446,7 +446,7 @@ LaidOutFile::LaidOutFile(FileIndex index) : index_(std::move(index)), layout_(Po
   commit_record_ = Layouter(layout_.path(), index_).run();
   commit_record_.file_size = index_.file_size = layout_.size();
   commit_record_.format_version = index_.metadata.format_version;
-  fields_bytes_ = place_of_list(read_manifest_bytes(layout_, commit_record_));
+  fields_bytes_ = list_offset(read_manifest_bytes(layout_, commit_record_));
   regions_ = structure_regions(index_, commit_record_.checksums.region);
   chunk_indexes_.emplace(layout_, regions_, index_).write(layout_, index_, false);
   covered_ = is_covered(index_);
@@ -456,7 +456,7 @@ LaidOutFile::LaidOutFile(FileIndex stored, const PosixFile& model, const CommitR
     : index_(std::move(stored)),
       layout_(PosixFile::create_in_memory()),
       commit_record_(commit_record),
-      fields_bytes_(place_of_list(read_manifest_bytes(model, commit_record))),
+      fields_bytes_(list_offset(read_manifest_bytes(model, commit_record))),
       regions_(structure_regions(index_, commit_record.checksums.region)),
       covered_(is_covered(index_)) {
   layout_.set_size(commit_record.file_size);

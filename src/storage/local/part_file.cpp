@@ -210,7 +210,7 @@ void check_there_is_room(std::uint64_t bytes) {
 template <class Visit>
 void for_each_row(const Part& part, const FileIndex& index, Visit&& visit) {
   const auto rank = static_cast<std::uint64_t>(part.name().rank);
-  const std::vector<std::uint64_t>& places = part.tables().rows;
+  const std::vector<std::uint64_t>& offsets = part.tables().rows;
   std::size_t next = 0;
   for (const StoredVariable& variable : index.variables) {
     const RowRange rows = index.rows_of(variable, rank, rank + 1);
@@ -220,13 +220,13 @@ void for_each_row(const Part& part, const FileIndex& index, Visit&& visit) {
       if (bytes == 0) {
         continue;
       }
-      if (next == places.size() || !Region{places[next], bytes}.lies_before(part.data_bytes())) {
+      if (next == offsets.size() || !Region{offsets[next], bytes}.lies_before(part.data_bytes())) {
         reject(part, "does not hold what the table of boxes says");
       }
-      visit(variable, row, places[next++]);
+      visit(variable, row, offsets[next++]);
     }
   }
-  if (next != places.size()) {
+  if (next != offsets.size()) {
     reject(part, "holds more than the table of boxes says");
   }
 }
@@ -427,11 +427,12 @@ bool PartsSource::has(const StoredVariable& variable, const BoxRow& row) const {
 }
 
 /// Blocks lie one after the other.
-std::uint64_t PartsSource::place_in_row(const StoredVariable& variable, const BoxRow& row, std::uint64_t number) const {
+std::uint64_t PartsSource::offset_in_row(const StoredVariable& variable, const BoxRow& row,
+                                         std::uint64_t number) const {
   if (number == 0) {
     return 0;
   }
-  if (row_of_places_ != row.first_checksum) {
+  if (row_of_offsets_ != row.first_checksum) {
     const ChunkedSplit split = FileIndex::blocks_of(variable, row);
     places_.clear();
     std::uint64_t next = 0;
@@ -439,7 +440,7 @@ std::uint64_t PartsSource::place_in_row(const StoredVariable& variable, const Bo
       places_.push_back(next);
       next += bytes_of(split.block(i), variable.type.size_bytes);
     }
-    row_of_places_ = row.first_checksum;
+    row_of_offsets_ = row.first_checksum;
   }
   return places_.at(static_cast<std::size_t>(number));
 }
@@ -451,7 +452,7 @@ void PartsSource::for_each_piece(const StoredVariable& variable, const BoxRow& r
     throw CorruptError("the part of rank " + std::to_string(row.rank) + " of a node-local copy is not on this host");
   }
   const Data& data = *found->second.data;
-  const std::uint64_t offset = found->second.offset + place_in_row(variable, row, number);
+  const std::uint64_t offset = found->second.offset + offset_in_row(variable, row, number);
   if (data.part) {
     data.part->for_each_piece(offset, size, use);
   } else {

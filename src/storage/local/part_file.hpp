@@ -196,12 +196,12 @@ class PartsSource final : public BlockSource {
   };
 
   void add(const std::vector<PartRow>& rows, Data data);
-  [[nodiscard]] std::uint64_t place_in_row(const StoredVariable& variable, const BoxRow& row,
-                                           std::uint64_t number) const;
+  [[nodiscard]] std::uint64_t offset_in_row(const StoredVariable& variable, const BoxRow& row,
+                                            std::uint64_t number) const;
 
   std::map<std::uint64_t, Row> rows_;  ///< by their first checksums
   // Where the blocks of the row begin that was read last.
-  mutable std::uint64_t row_of_places_ = UINT64_MAX;
+  mutable std::uint64_t row_of_offsets_ = UINT64_MAX;
   mutable std::vector<std::uint64_t> places_;
 };
 

@@ -19,27 +19,28 @@ std::string BlockReader::region_of(const StoredVariable& variable, const BoxRow&
   return "elements " + text_of(piece) + " of the value of rank " + rank;
 }
 
-std::uint64_t BlockReader::expected_digest(const Place& place) const {
-  return index_.checksums[static_cast<std::size_t>(place.row.first_checksum + place.number)];
+std::uint64_t BlockReader::expected_digest(const StoredBlock& stored) const {
+  return index_.checksums[static_cast<std::size_t>(stored.row.first_checksum + stored.number)];
 }
 
-std::uint64_t BlockReader::compressed_size(const Place& place) const {
-  if (file_ == nullptr || !place.variable.compressed) {
+std::uint64_t BlockReader::compressed_size(const StoredBlock& stored) const {
+  if (file_ == nullptr || !stored.variable.compressed) {
     return 0;
   }
-  const std::uint64_t size = index_.compressed_sizes[static_cast<std::size_t>(place.row.first_checksum + place.number)];
-  const std::size_t element_size = place.variable.type.size_bytes;
+  const std::uint64_t size =
+      index_.compressed_sizes[static_cast<std::size_t>(stored.row.first_checksum + stored.number)];
+  const std::size_t element_size = stored.variable.type.size_bytes;
   if (size > 0 &&
-      (volume(place.block.extent) != volume(place.variable.chunk) || size > bytes_of(place.block, element_size))) {
-    throw CorruptError(name_ + ": variable '" + place.variable.name + "': an impossible size of compressed " +
-                       region_of(place.variable, place.row, place.block));
+      (volume(stored.block.extent) != volume(stored.variable.chunk) || size > bytes_of(stored.block, element_size))) {
+    throw CorruptError(name_ + ": variable '" + stored.variable.name + "': an impossible size of compressed " +
+                       region_of(stored.variable, stored.row, stored.block));
   }
   return size;
 }
 
-bool BlockReader::read_compressed(const Place& place, std::uint64_t size, std::span<std::byte> content,
+bool BlockReader::read_compressed(const StoredBlock& stored, std::uint64_t size, std::span<std::byte> content,
                                   ReadFrom from) const {
-  const std::uint64_t offset = chunk_part(place.variable.dataset(), place.block).dataset.file_offset;
+  const std::uint64_t offset = chunk_part(stored.variable.dataset(), stored.block).dataset.file_offset;
   compressed_.resize(static_cast<std::size_t>(size));
   if (from == ReadFrom::device) {
     file_->read_all_again(compressed_, offset);
@@ -67,24 +68,24 @@ void BlockReader::expect(const StoredVariable& variable, const ChunkedSplit& spl
   }
 }
 
-void BlockReader::read_once(const Place& place, std::span<std::byte> content) const {
+void BlockReader::read_once(const StoredBlock& stored, std::span<std::byte> content) const {
   digest_.reset();
   Xxh3Stream* const digest = verify_ ? &digest_ : nullptr;
   if (source_ != nullptr) {
-    source_->for_each_piece(place.variable, place.row, place.number, content.size(), copying_to(content, digest));
+    source_->for_each_piece(stored.variable, stored.row, stored.number, content.size(), copying_to(content, digest));
     return;
   }
-  if (const std::uint64_t size = compressed_size(place); size > 0) {
-    if (!read_compressed(place, size, content, ReadFrom::cache) && !verify_) {
-      throw CorruptError(name_ + ": variable '" + place.variable.name +
-                         "': " + region_of(place.variable, place.row, place.block) + " cannot be decompressed");
+  if (const std::uint64_t size = compressed_size(stored); size > 0) {
+    if (!read_compressed(stored, size, content, ReadFrom::cache) && !verify_) {
+      throw CorruptError(name_ + ": variable '" + stored.variable.name +
+                         "': " + region_of(stored.variable, stored.row, stored.block) + " cannot be decompressed");
     }
     return;
   }
-  const Dataset dataset = place.variable.dataset();
-  const auto offset = offset_if_dense(dataset, place.block);
+  const Dataset dataset = stored.variable.dataset();
+  const auto offset = offset_if_dense(dataset, stored.block);
   if (!offset || !reader_->read(content, *offset, digest)) {
-    read_block(*file_, dataset, place.block, content, digest);
+    read_block(*file_, dataset, stored.block, content, digest);
   }
 }
 
@@ -94,7 +95,7 @@ void BlockReader::expect_small(std::uint64_t begin, std::uint64_t end) const noe
   }
 }
 
-std::optional<Region> BlockReader::small_place(const StoredVariable& variable, const BoxRow& row) {
+std::optional<Region> BlockReader::small_region(const StoredVariable& variable, const BoxRow& row) {
   const std::size_t element_size = variable.type.size_bytes;
   const std::uint64_t elements = volume(row.extent);
   if (elements == 0 || elements > WindowReader::kMostBytes / element_size || !variable.chunk.empty()) {
@@ -107,11 +108,11 @@ std::optional<Region> BlockReader::small_place(const StoredVariable& variable, c
 }
 
 std::span<const std::byte> BlockReader::small(const StoredVariable& variable, const BoxRow& row) const {
-  const auto place = reader_ ? small_place(variable, row) : std::nullopt;
-  if (!place) {
+  const auto region = reader_ ? small_region(variable, row) : std::nullopt;
+  if (!region) {
     return {};
   }
-  const auto bytes = reader_->view(place->offset, place->size);
+  const auto bytes = reader_->view(region->offset, region->size);
   if (bytes.empty() || (verify_ && xxh3(bytes) != index_.checksums[static_cast<std::size_t>(row.first_checksum)])) {
     return {};
   }
@@ -134,12 +135,12 @@ bool BlockReader::small_is_right(const StoredVariable& variable, const BoxRow& r
   return verify_ && !small(variable, row).empty();
 }
 
-bool BlockReader::read_right(const Place& place, std::span<std::byte> content) const {
-  read_once(place, content);
+bool BlockReader::read_right(const StoredBlock& stored, std::span<std::byte> content) const {
+  read_once(stored, content);
   if (news_ != nullptr) {
     news_->add(content.size());
   }
-  const std::uint64_t expected = expected_digest(place);
+  const std::uint64_t expected = expected_digest(stored);
   if (!verify_ || digest_.digest() == expected) {
     return true;
   }
@@ -147,10 +148,10 @@ bool BlockReader::read_right(const Place& place, std::span<std::byte> content) c
     return false;
   }
   digest_.reset();
-  if (const std::uint64_t size = compressed_size(place); size > 0) {
-    static_cast<void>(read_compressed(place, size, content, ReadFrom::device));
+  if (const std::uint64_t size = compressed_size(stored); size > 0) {
+    static_cast<void>(read_compressed(stored, size, content, ReadFrom::device));
   } else {
-    read_block(*file_, place.variable.dataset(), place.block, content, &digest_, ReadFrom::device);
+    read_block(*file_, stored.variable.dataset(), stored.block, content, &digest_, ReadFrom::device);
   }
   if (digest_.digest() != expected) {
     return false;
@@ -158,40 +159,40 @@ bool BlockReader::read_right(const Place& place, std::span<std::byte> content) c
   core::log::warning(
       "{}: variable '{}', {}: read with wrong bits, and right when it was read once more; the memory or a disk of this "
       "host may be failing",
-      name_, place.variable.name, region_of(place.variable, place.row, place.block));
+      name_, stored.variable.name, region_of(stored.variable, stored.row, stored.block));
   return true;
 }
 
-void BlockReader::read_into(const Place& place, std::span<std::byte> content) const {
-  if (!read_right(place, content)) {
-    throw CorruptError(name_ + ": variable '" + place.variable.name +
-                       "' is corrupt: " + region_of(place.variable, place.row, place.block) + " (checksum differs)");
+void BlockReader::read_into(const StoredBlock& stored, std::span<std::byte> content) const {
+  if (!read_right(stored, content)) {
+    throw CorruptError(name_ + ": variable '" + stored.variable.name +
+                       "' is corrupt: " + region_of(stored.variable, stored.row, stored.block) + " (checksum differs)");
   }
 }
 
-std::span<std::byte> BlockReader::buffer_for(const Place& place) {
-  buffer_.resize(bytes_of(place.block, place.variable.type.size_bytes));
+std::span<std::byte> BlockReader::buffer_for(const StoredBlock& stored) {
+  buffer_.resize(bytes_of(stored.block, stored.variable.type.size_bytes));
   return buffer_;
 }
 
-bool BlockReader::block_is_right(const Place& place) {
-  const std::size_t size = bytes_of(place.block, place.variable.type.size_bytes);
-  const auto offset = offset_if_dense(place.variable.dataset(), place.block);
+bool BlockReader::block_is_right(const StoredBlock& stored) {
+  const std::size_t size = bytes_of(stored.block, stored.variable.type.size_bytes);
+  const auto offset = offset_if_dense(stored.variable.dataset(), stored.block);
   digest_.reset();
   const auto add_to_digest = [&] {
     if (source_ != nullptr) {
-      source_->for_each_piece(place.variable, place.row, place.number, size, adding_to(digest_));
+      source_->for_each_piece(stored.variable, stored.row, stored.number, size, adding_to(digest_));
       return true;
     }
-    return reader_ && offset && compressed_size(place) == 0 && reader_->digest(*offset, size, digest_);
+    return reader_ && offset && compressed_size(stored) == 0 && reader_->digest(*offset, size, digest_);
   };
-  if (add_to_digest() && digest_.digest() == expected_digest(place)) {
+  if (add_to_digest() && digest_.digest() == expected_digest(stored)) {
     if (news_ != nullptr) {
       news_->add(size);
     }
     return true;
   }
-  return read_right(place, buffer_for(place));
+  return read_right(stored, buffer_for(stored));
 }
 
 void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content,
@@ -209,7 +210,7 @@ void BlockReader::fill(const StoredVariable& variable, const BoxView<std::byte>&
     return;
   }
   std::uint64_t missing = volume(target.box.extent);
-  const std::vector<std::size_t> boxes = places_of(variable).intersecting(target.box);
+  const std::vector<std::size_t> boxes = search_of(variable).intersecting(target.box);
   for (const std::size_t box : boxes) {
     const Box stored = FileIndex::dataset_box(variable, index_.row(variable, box));
     missing -= std::min(volume(intersection(stored, target.box).extent), missing);
@@ -258,12 +259,12 @@ bool BlockReader::fill_small(const StoredVariable& variable, const BoxRow& row,
 }
 
 /// What was made for the last variable serves one on the same grid too.
-const BoxSearch& BlockReader::places_of(const StoredVariable& variable) {
+const BoxSearch& BlockReader::search_of(const StoredVariable& variable) {
   if (searched_ == nullptr || (searched_ != &variable && !index_.have_same_boxes(*searched_, variable))) {
-    places_.emplace(index_.dataset_boxes(variable));
+    search_.emplace(index_.dataset_boxes(variable));
   }
   searched_ = &variable;
-  return *places_;
+  return *search_;
 }
 
 namespace {
@@ -309,23 +310,23 @@ void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, c
     if (volume(common.extent) == 0) {
       continue;
     }
-    std::byte* const place = target.data + displacement(target.box, target.strides_bytes, common.offset);
+    std::byte* const to = target.data + displacement(target.box, target.strides_bytes, common.offset);
     const Strides strides = dense_strides(block.extent, element_size);
     if (target.space != nullptr) {
-      const auto content = staging_.place(*target.space, place, bytes_of(block, element_size));
+      const auto content = staging_.buffer_for(*target.space, to, bytes_of(block, element_size));
       read_into({variable, row, i, block}, content);
-      staging_.send(*target.space, place, target.strides_bytes,
+      staging_.send(*target.space, to, target.strides_bytes,
                     content.data() + displacement(block, strides, common.offset), strides, common.extent, element_size);
       continue;
     }
     if (common == block && is_dense(block.extent, target.strides_bytes, element_size)) {
-      const std::span content(place, static_cast<std::size_t>(volume(block.extent)) * element_size);
+      const std::span content(to, static_cast<std::size_t>(volume(block.extent)) * element_size);
       read_into({variable, row, i, block}, content);
       continue;
     }
     const std::span<std::byte> content = buffer_for({variable, row, i, block});
     read_into({variable, row, i, block}, content);
-    copy_box(place, target.strides_bytes, content.data() + displacement(block, strides, common.offset), strides,
+    copy_box(to, target.strides_bytes, content.data() + displacement(block, strides, common.offset), strides,
              common.extent, element_size);
   }
 }

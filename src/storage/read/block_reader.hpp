@@ -81,7 +81,7 @@ class BlockReader {
   void finish() const { staging_.finish(); }
 
   /// Where a row lies in the file, if that is a few bytes side by side: one block.
-  [[nodiscard]] static std::optional<Region> small_place(const StoredVariable& variable, const BoxRow& row);
+  [[nodiscard]] static std::optional<Region> small_region(const StoredVariable& variable, const BoxRow& row);
   /// Reads a small row together with its neighbours. False: the caller must read it in the usual way, which also
   /// reports errors. @p content has the row's size
   [[nodiscard]] bool read_small(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const;
@@ -89,7 +89,7 @@ class BlockReader {
   [[nodiscard]] bool small_is_right(const StoredVariable& variable, const BoxRow& row) const;
 
   /// One block of a row.
-  struct Place {
+  struct StoredBlock {
     const StoredVariable& variable;
     const BoxRow& row;
     std::uint64_t number = 0;  ///< of the block among those of the row
@@ -97,26 +97,26 @@ class BlockReader {
   };
   /// Reads one block, wherever its bytes go, and compares its checksum. @throws StorageError, CorruptError if the file
   /// ends too early
-  [[nodiscard]] bool block_is_right(const Place& place);
+  [[nodiscard]] bool block_is_right(const StoredBlock& stored);
   /// The block in words.
   [[nodiscard]] static std::string region_of(const StoredVariable& variable, const BoxRow& row, const Box& block);
 
  private:
   /// Reads a block; false if it is not what was written, however often it is read.
-  [[nodiscard]] bool read_right(const Place& place, std::span<std::byte> content) const;
+  [[nodiscard]] bool read_right(const StoredBlock& stored, std::span<std::byte> content) const;
   /// The blocks of a row from @p first to @p last are what comes next.
   void expect(const StoredVariable& variable, const ChunkedSplit& split, std::uint64_t first, std::uint64_t last) const;
   /// Reads the block in the usual way, whatever that is.
-  void read_once(const Place& place, std::span<std::byte> content) const;
-  [[nodiscard]] std::uint64_t expected_digest(const Place& place) const;
+  void read_once(const StoredBlock& stored, std::span<std::byte> content) const;
+  [[nodiscard]] std::uint64_t expected_digest(const StoredBlock& stored) const;
   /// What a block takes in the file if it is compressed, else 0. @throws CorruptError if that is impossible
-  [[nodiscard]] std::uint64_t compressed_size(const Place& place) const;
+  [[nodiscard]] std::uint64_t compressed_size(const StoredBlock& stored) const;
   /// False if the bytes there are no compressed block.
-  [[nodiscard]] bool read_compressed(const Place& place, std::uint64_t size, std::span<std::byte> content,
+  [[nodiscard]] bool read_compressed(const StoredBlock& stored, std::uint64_t size, std::span<std::byte> content,
                                      ReadFrom from) const;
   /// The same, as an error.
-  void read_into(const Place& place, std::span<std::byte> content) const;
-  [[nodiscard]] std::span<std::byte> buffer_for(const Place& place);
+  void read_into(const StoredBlock& stored, std::span<std::byte> content) const;
+  [[nodiscard]] std::span<std::byte> buffer_for(const StoredBlock& stored);
   void zero(const BoxView<std::byte>& target, std::size_t element_size) const;
   void fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target);
   [[nodiscard]] bool fill_small(const StoredVariable& variable, const BoxRow& row,
@@ -125,7 +125,7 @@ class BlockReader {
   [[nodiscard]] std::span<const std::byte> small(const StoredVariable& variable, const BoxRow& row) const;
 
   [[nodiscard]] std::optional<std::size_t> expected_row(const StoredVariable& variable, const Box& box);
-  [[nodiscard]] const BoxSearch& places_of(const StoredVariable& variable);
+  [[nodiscard]] const BoxSearch& search_of(const StoredVariable& variable);
 
   const PosixFile* file_ = nullptr;      ///< or null
   const BlockSource* source_ = nullptr;  ///< instead of the file
@@ -136,8 +136,8 @@ class BlockReader {
   std::optional<std::uint64_t> expected_rank_;
   const StoredVariable* expected_of_ = nullptr;  ///< the variable of these rows
   RowRange expected_;                            ///< that are still to come
-  const StoredVariable* searched_ = nullptr;     ///< the variable of `places_`
-  std::optional<BoxSearch> places_;
+  const StoredVariable* searched_ = nullptr;     ///< the variable of `search_`
+  std::optional<BoxSearch> search_;
   mutable Xxh3Stream digest_;                 ///< of the block that was read last
   mutable std::optional<FileReader> reader_;  ///< of the file
   mutable state::Staging staging_;
@@ -156,8 +156,8 @@ struct BlockShare {
   };
 };
 
-/// The one loop that verifies: calls @p visit(place, row) for each block of the share, until it says no. Small rows are
-/// read together with their neighbours: for those that are right, @p passed(bytes) is called instead.
+/// The one loop that verifies: calls @p visit(stored, row) for each block of the share, until it says no. Small rows
+/// are read together with their neighbours: for those that are right, @p passed(bytes) is called instead.
 /// @throws what the two throw; StorageError, CorruptError if the file ends too early
 template <class Visit, class Passed>
 void for_each_block(const BlockReader& reader, const FileIndex& index, const BlockShare& share, Visit&& visit,
@@ -177,7 +177,7 @@ void for_each_block(const BlockReader& reader, const FileIndex& index, const Blo
           continue;
         }
         const Box block = split.block(i);
-        if (!visit(BlockReader::Place{variable, row, i, block}, b)) {
+        if (!visit(BlockReader::StoredBlock{variable, row, i, block}, b)) {
           return;
         }
       }

@@ -35,12 +35,12 @@ void check_variables(const PosixFile& file, const FileIndex& index, const Progre
       progress(done, all);
     }
   };
-  const auto check = [&](const BlockReader::Place& place, std::size_t /*row*/) {
-    if (!reader.block_is_right(place)) {
-      const std::string region = BlockReader::region_of(place.variable, place.row, place.block);
-      corruption.push_back({place.variable.name, region, "checksum differs"});
+  const auto check = [&](const BlockReader::StoredBlock& stored, std::size_t /*row*/) {
+    if (!reader.block_is_right(stored)) {
+      const std::string region = BlockReader::region_of(stored.variable, stored.row, stored.block);
+      corruption.push_back({stored.variable.name, region, "checksum differs"});
     }
-    tell(bytes_of(place.block, place.variable.type.size_bytes));
+    tell(bytes_of(stored.block, stored.variable.type.size_bytes));
     return true;
   };
   for_each_block(reader, index, {}, check, tell);

@@ -285,8 +285,8 @@ void Restorer::verify_first() {
 /// Of what this rank saved.
 void Restorer::check_own_blocks() {
   const auto first = static_cast<std::uint64_t>(comm_.rank());
-  const auto check = [&](const BlockReader::Place& place, std::size_t /*row*/) {
-    if (!reader_->block_is_right(place)) {
+  const auto check = [&](const BlockReader::StoredBlock& stored, std::size_t /*row*/) {
+    if (!reader_->block_is_right(stored)) {
       throw CorruptError("the part of rank " + std::to_string(first) + " is corrupt (checksum differs)");
     }
     return true;
@@ -346,10 +346,10 @@ void Restorer::expect_small_values() {
     if (redistributed(target)) {
       continue;
     }
-    if (const auto place = BlockReader::small_place(*target.stored, index_->row(*target.stored, own_box(target)))) {
-      begin = std::min(begin, place->offset);
-      end = std::max(end, place->offset + place->size);
-      own += place->size;
+    if (const auto region = BlockReader::small_region(*target.stored, index_->row(*target.stored, own_box(target)))) {
+      begin = std::min(begin, region->offset);
+      end = std::max(end, region->offset + region->size);
+      own += region->size;
     }
   }
   if (end > begin && end - begin <= own * most_per_byte) {

@@ -114,10 +114,10 @@ void StoredCheckpoint::read_value(const std::string& name, ValueAccess& value) c
 
 void StoredCheckpoint::read_distributed(const std::string& name, const DistributedArray& array) const {
   const StoredVariable& variable = find(name, state::Distribution::distributed);
-  DistributedArray placed = array;
-  state::check_array(name, placed, devices::Spaces());
-  throw_unless_fits(name, array_difference(variable, placed));
-  fill(variable, placed);
+  DistributedArray checked = array;
+  state::check_array(name, checked, devices::Spaces());
+  throw_unless_fits(name, array_difference(variable, checked));
+  fill(variable, checked);
 }
 
 void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value,
@@ -181,7 +181,7 @@ void restore_copies(const StoredCheckpoint& stored, const StoredVariable& variab
   const std::vector<BoxView<std::byte>> views = views_of(array);
   const auto copies = copies_of(boxes_of(views), parts_written_by(index, variable, static_cast<std::uint64_t>(rank)));
   const Bytes content = stored.content_of(values, index.row(values, static_cast<std::size_t>(rank)));
-  const auto size_of = [&](const Copy& copy) { return bytes_of(copy.place, variable.type.size_bytes); };
+  const auto size_of = [&](const Copy& copy) { return bytes_of(copy.part, variable.type.size_bytes); };
   const std::uint64_t wanted = sum_of(copies, size_of);
   if (values.type != variable.type || wanted != content.size()) {
     throw CorruptError("variable '" + variable.name + "': rank " + std::to_string(rank) + " saved " +
@@ -192,8 +192,8 @@ void restore_copies(const StoredCheckpoint& stored, const StoredVariable& variab
   const std::byte* next = content.data();
   for (const Copy& copy : copies) {
     const auto& view = views[copy.box];
-    copy_into(view, view.data + displacement(view.box, view.strides_bytes, copy.place.offset), copy.place.extent,
-              variable.type.size_bytes, next, dense_strides(copy.place.extent, variable.type.size_bytes), staging);
+    copy_into(view, view.data + displacement(view.box, view.strides_bytes, copy.part.offset), copy.part.extent,
+              variable.type.size_bytes, next, dense_strides(copy.part.extent, variable.type.size_bytes), staging);
     next += size_of(copy);
   }
 }

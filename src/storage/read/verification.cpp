@@ -32,9 +32,9 @@ constexpr auto fields_of(const CorruptBlock*) {
 enum class Finding : std::uint8_t { not_read, right, wrong };
 
 /// Wrong, also if the file ends before the block does.
-bool is_right(BlockReader& reader, const BlockReader::Place& place) {
+bool is_right(BlockReader& reader, const BlockReader::StoredBlock& stored) {
   try {
-    return reader.block_is_right(place);
+    return reader.block_is_right(stored);
   } catch (const CorruptError&) {
     return false;
   }
@@ -66,10 +66,10 @@ class Verification {
                              return verifier_of(variable, saver, block, saved_by, comm_.size()) == comm_.rank();
                            }};
     std::vector<CorruptBlock> found;
-    const auto check = [&](const BlockReader::Place& place, std::size_t box) {
-      if (!is_right(reader_, place)) {
+    const auto check = [&](const BlockReader::StoredBlock& stored, std::size_t box) {
+      if (!is_right(reader_, stored)) {
         found.push_back(
-            {static_cast<std::uint64_t>(&place.variable - index_.variables.data()), box, place.number, comm_.rank()});
+            {static_cast<std::uint64_t>(&stored.variable - index_.variables.data()), box, stored.number, comm_.rank()});
       }
       return found.size() < kMostCorruptPerRank;
     };

@@ -189,9 +189,9 @@ class ItemWriter {
   BlockFeed feed_;
 };
 
-/// Calls @p visit(item, place) for each item that is not empty; returns the size of the whole.
+/// Calls @p visit(item, offset) for each item that is not empty; returns the size of the whole.
 template <class Items, class Visit>
-std::size_t for_each_place(Items items, Visit&& visit) {
+std::size_t for_each_in_copy(Items items, Visit&& visit) {
   // Copied with full cache lines; and large rows so that they can be handed to direct I/O as they are.
   constexpr std::size_t row_alignment = 64;
   constexpr std::size_t large_row = std::size_t{64} << 10U;
@@ -243,8 +243,8 @@ const Digest128* WrittenRanges::find(std::uint64_t range) const {
     return nullptr;
   }
   --run;
-  const std::uint64_t place = range - run->first;
-  return place < run->second.size() ? &run->second[static_cast<std::size_t>(place)] : nullptr;
+  const std::uint64_t index = range - run->first;
+  return index < run->second.size() ? &run->second[static_cast<std::size_t>(index)] : nullptr;
 }
 
 /// Without the memory for it the save continues, and nothing is known of what it writes.
@@ -446,24 +446,24 @@ WrittenPart write_directly(const WritePlan& plan) {
 }
 
 std::size_t bytes_of_copy(std::span<const WriteItem> items) {
-  return for_each_place(items, [](const WriteItem&, std::size_t) {});
+  return for_each_in_copy(items, [](const WriteItem&, std::size_t) {});
 }
 
 std::vector<std::uint64_t> copy_items(std::span<WriteItem> items, std::span<std::byte> memory) {
   state::Staging staging;
-  for_each_place(items, [&](const WriteItem& item, std::size_t place) {
+  for_each_in_copy(items, [&](const WriteItem& item, std::size_t offset) {
     const BoxView<const std::byte>& source = item.source;
     const Strides dense = dense_strides(source.box.extent, item.dataset.element_size);
-    copy_from(source, source.data, source.box.extent, item.dataset.element_size, &memory[place], dense, staging);
+    copy_from(source, source.data, source.box.extent, item.dataset.element_size, &memory[offset], dense, staging);
   });
   // Only now: if a device fails, the items are as they were.
   std::vector<std::uint64_t> rows;
-  for_each_place(items, [&](WriteItem& item, std::size_t place) {
-    item.source.data = &memory[place];
+  for_each_in_copy(items, [&](WriteItem& item, std::size_t offset) {
+    item.source.data = &memory[offset];
     item.source.strides_bytes = dense_strides(item.source.box.extent, item.dataset.element_size);
     item.source.space = nullptr;
     if (!item.continues_row) {
-      rows.push_back(place);
+      rows.push_back(offset);
     }
   });
   return rows;
