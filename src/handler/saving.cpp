@@ -416,7 +416,7 @@ void PreemptionCheckpointHandler::Impl::warn_if_save_does_not_fit(std::chrono::d
 }
 
 void PreemptionCheckpointHandler::Impl::warn_if_earlier_saves_do_not_fit() const {
-  if (config.grace_period->count() <= 0) {
+  if (config.grace_period->count() <= 0) {  // every save fits: the log need not be read
     return;
   }
   const auto log = core::read_events(manager.directory() / manager::kEventLogName);

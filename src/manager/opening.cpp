@@ -267,8 +267,7 @@ std::string digest_of_file(const std::filesystem::path& path) {
   const storage::PosixFile file = storage::PosixFile::open_to_read(path);
   const std::uint64_t size = file.size();
   storage::Xxh3Stream digest;
-  storage::for_each_piece(file, {{0, size}},
-                          [&](const auto& piece, std::uint64_t /*offset*/) { digest.update(piece); });
+  storage::read_in_pieces(file, 0, size, storage::adding_to(digest));
   return digest_text(digest.digest(), size);
 }
 

@@ -53,7 +53,7 @@ def derived(kind, *arguments):
 PLAIN = [True, 2**62, 0.1, 1 + 2j, "caf\xe9", b"\0\xff", bytearray(b"ab"), None, [1, [2.5]], (1, "x")]
 PLAIN += [np.float32(0.25), np.uint8(7), np.bool_(True), np.str_("ab")]
 #: By name, each with another value of its kind. They come back as what they were.
-KEPT = {type(value).__name__: (value, type(value)()) for value in PLAIN} | {
+KEPT = {f"{type(value).__module__}.{type(value).__name__}": (value, type(value)()) for value in PLAIN} | {
     "datetime64": (np.datetime64("2026-01-02T03:04"), np.datetime64(0, "m")),
     "ndarray": (np.arange(6.0).reshape(2, 3), np.zeros((2, 3))),
 }

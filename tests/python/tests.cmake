@@ -31,6 +31,7 @@ if(REPRIEVE_PYTHON)
     add_python_test(module 2 "" quick few)
     add_python_test(module 3 "" quick)
     add_python_test(torch 2 tensors_test)  # where they are installed: apps/install-packages.sh torch, petsc
+    set_tests_properties(python.torch.2_ranks PROPERTIES TIMEOUT 300)
     add_python_test(petsc 3 petsc_test)
     add_python_test(dolfinx 3 dolfinx_test)
     list(JOIN reprieve_mpirun " " mpirun)

@@ -6,6 +6,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -117,6 +118,18 @@ class PosixFile {
   core::FileAddress address_;
   core::Descriptor descriptor_;
 };
+
+/// Calls @p use(piece) for one piece after the other of what lies at @p offset. A piece stays in the processor's cache
+/// until it is used. @throws as PosixFile::read_all
+template <class Use>
+void read_in_pieces(const PosixFile& file, std::uint64_t offset, std::uint64_t size, Use&& use) {
+  Bytes buffer(static_cast<std::size_t>(std::min<std::uint64_t>(size, kCachedBytes)));
+  for (const std::uint64_t end = offset + size; offset < end; offset += buffer.size()) {
+    const auto piece = std::span(buffer).first(std::min<std::uint64_t>(end - offset, buffer.size()));
+    file.read_all(piece, offset);
+    use(std::span<const std::byte>(piece));
+  }
+}
 
 /// Logs the progress of a transfer of this process: after ten seconds, and then every ten seconds. Ranks that log only
 /// warnings do not show it.

@@ -262,12 +262,7 @@ bool FileReader::digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& di
   if (size < kLeastAhead || !file_.seems_cached(offset, size)) {
     return ahead_.digest(offset, size, digest);
   }
-  piece_.resize(kCachedBytes);
-  for (const std::uint64_t end = offset + size; offset < end; offset += piece_.size()) {
-    const auto piece = std::span(piece_).first(std::min<std::uint64_t>(end - offset, piece_.size()));
-    file_.read_all(piece, offset);
-    digest.update(piece);
-  }
+  read_in_pieces(file_, offset, size, adding_to(digest));
   return true;
 }
 

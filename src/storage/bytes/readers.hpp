@@ -114,7 +114,6 @@ class FileReader {
   const PosixFile& file_;
   SequentialReader ahead_;
   WindowReader windows_;
-  Bytes piece_;  ///< of what the page cache holds
 };
 
 }  // namespace reprieve::storage

@@ -239,7 +239,7 @@ std::vector<Region> structure_regions(const FileIndex& index, const Region& chec
 std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, const Region& checksums) {
   Xxh3Stream digest;
   for_each_piece(file, structure_regions(index, checksums),
-                 [&](const Bytes& piece, std::uint64_t /*offset*/) { digest.update(piece); });
+                 [&](std::span<const std::byte> piece, std::uint64_t /*offset*/) { digest.update(piece); });
   return digest.digest();
 }
 

@@ -58,16 +58,15 @@ struct stat void_commit_record(const PosixFile& file);
 /// more
 void check_not_retired(const PosixFile& file, const Bytes& commit_record_at_begin);
 
-/// Calls @p use(bytes, offset) for one piece after the other of what a file has in these regions.
+/// The same as `read_in_pieces` for all of these regions: calls @p use(piece, offset).
 template <class Use>
 void for_each_piece(const PosixFile& file, const std::vector<Region>& regions, Use&& use) {
-  Bytes buffer;
   for (const Region& region : regions) {
-    for (std::uint64_t done = 0; done < region.size; done += buffer.size()) {
-      buffer.resize(static_cast<std::size_t>(std::min(region.size - done, kMaxBlockBytes)));
-      file.read_all(buffer, region.offset + done);
-      use(buffer, region.offset + done);
-    }
+    std::uint64_t offset = region.offset;
+    read_in_pieces(file, region.offset, region.size, [&](std::span<const std::byte> piece) {
+      use(piece, offset);
+      offset += piece.size();
+    });
   }
 }
 

@@ -359,7 +359,7 @@ class Layouter {
 /// Returns the digest of what was copied.
 std::uint64_t copy(const PosixFile& from, const PosixFile& to, const std::vector<Region>& regions) {
   Xxh3Stream digest;
-  for_each_piece(from, regions, [&](const Bytes& piece, std::uint64_t offset) {
+  for_each_piece(from, regions, [&](std::span<const std::byte> piece, std::uint64_t offset) {
     to.write_all(piece, offset);
     digest.update(piece);
   });

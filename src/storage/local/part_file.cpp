@@ -315,13 +315,7 @@ Part::Part(PosixFile file) : file_(std::move(file)) {
 
 /// Small pages of memory cost more to map than to copy into the processor's cache, from where they go on.
 void Part::for_each_piece(std::uint64_t offset, std::uint64_t size, const UseBytes& use) const {
-  Bytes buffer(static_cast<std::size_t>(std::min<std::uint64_t>(size, kCachedBytes)));
-  for (std::uint64_t done = 0; done < size; done += buffer.size()) {
-    const auto piece =
-        std::span(buffer).first(static_cast<std::size_t>(std::min<std::uint64_t>(size - done, buffer.size())));
-    file_.read_all(piece, kPartDataOffset + offset + done);
-    use(piece);
-  }
+  read_in_pieces(file_, kPartDataOffset + offset, size, use);
 }
 
 core::Mapping Part::data() const { return read_range(file_, kPartDataOffset, static_cast<std::size_t>(data_bytes_)); }

@@ -116,7 +116,11 @@ std::vector<std::byte> read_variable(const std::filesystem::path& file, const st
 }
 
 VariableReader::VariableReader(const std::filesystem::path& file)
-    : file_(PosixFile::open_to_read(file)), commit_record_(commit_record_bytes(file_)), index_(read_index(file_)) {}
+    : file_(PosixFile::open_to_read(file)),
+      commit_record_(commit_record_bytes(file_)),
+      index_(read_index(file_)),
+      compressed_(std::make_unique<BlockReader>(file_, index_, false)) {}
+VariableReader::~VariableReader() = default;
 
 const StoredVariable& VariableReader::find(const std::string& variable) const {
   const StoredVariable* stored = index_.find(variable);
@@ -128,12 +132,13 @@ const StoredVariable& VariableReader::find(const std::string& variable) const {
 
 void VariableReader::read(const std::string& variable, std::uint64_t first, std::span<std::byte> elements) const {
   const StoredVariable& stored = find(variable);
-  const std::uint64_t wanted = elements.size() / stored.type.size_bytes;
-  if (const std::uint64_t count = volume(stored.shape); first > count || wanted > count - first) {
+  const std::size_t element_size = stored.type.size_bytes;
+  const std::uint64_t count = volume(stored.shape);
+  if (first > count || elements.size() > (count - first) * element_size) {
     throw UsageError("the elements asked for are not all in " + variable);
   }
-  for (const Box& box : boxes_of_range(stored.shape, first, wanted)) {
-    const std::size_t bytes = bytes_of(box, stored.type.size_bytes);
+  for (const Box& box : boxes_of_range(stored.shape, first, elements.size() / element_size)) {
+    const std::size_t bytes = bytes_of(box, element_size);
     read(variable, box, elements.first(bytes));
     elements = elements.subspan(bytes);
   }
@@ -147,7 +152,7 @@ void VariableReader::read(const std::string& variable, const Box& box, std::span
   const std::size_t element_size = stored.type.size_bytes;
   const Strides strides = dense_strides(box.extent, element_size);
   if (stored.compressed) {
-    BlockReader(file_, index_, false).fill(stored, {elements.data(), box, strides});
+    compressed_->fill(stored, {elements.data(), box, strides});
     return;
   }
   Bytes buffer;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,11 +55,16 @@ std::vector<Corruption> verify_file(const std::filesystem::path& file,
 /// @throws CorruptError, StorageError, UsageError if there is no such variable
 std::vector<std::byte> read_variable(const std::filesystem::path& file, const std::string& name);
 
+class BlockReader;
+
 /// Reads the variables of a file piece by piece, for those who cannot hold a whole one in memory. Needs no MPI.
 class VariableReader {
  public:
   /// @throws CorruptError, StorageError, MismatchError (a format of a later version)
   explicit VariableReader(const std::filesystem::path& file);
+  ~VariableReader();
+  VariableReader(const VariableReader&) = delete;
+  VariableReader& operator=(const VariableReader&) = delete;
 
   /// Fills @p elements with a variable's elements in @p box, in C order. The data are taken as they are in the file:
   /// only `verify_file` compares checksums. Cost: a compressed chunk is read as a whole, so boxes follow the chunks
@@ -80,6 +86,7 @@ class VariableReader {
   PosixFile file_;
   Bytes commit_record_;
   FileIndex index_;
+  std::unique_ptr<BlockReader> compressed_;  ///< for chunks; knows which boxes the last variable has
 };
 
 }  // namespace reprieve::storage

@@ -233,7 +233,7 @@ class ArrayEntry(Entry):
         self.place.value = address(array)
 
     def look_for_names(self) -> None:
-        """Warns of an array that the program has lost: it has bound the name to another one. Alike on all ranks."""
+        """Rank 0 warns of an array that the program has lost: it has bound the name to another one."""
         had_name = self.had_name
         self.had_name = self.value is self.array and sys.getrefcount(self.value) > _REFERENCES_OF_STATE
         if had_name and not self.had_name and self.registry.is_chief:
