@@ -20,8 +20,10 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <iterator>
@@ -64,6 +66,20 @@ void on_mpi_error(MPI_Comm* comm, int* result, ...) {  // NOLINT(cert-dcl50-cpp)
 void on_returned_error(MPI_Comm* comm, int* result, ...) {  // NOLINT(cert-dcl50-cpp)
   if (cluster::is_loss(*result)) {
     cluster::revoke(*comm);
+  }
+}
+
+/// A write to a connection whose other end died raises SIGPIPE, which would end this rank too (seen with Open
+/// MPI 5.0.7). It is caught and not ignored: programs that this one starts get the default action again.
+void survive_closed_connections() {
+  struct sigaction action {};
+  if (!cluster::survives_lost_ranks() || ::sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) {
+    return;
+  }
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  if (::sigaction(SIGPIPE, &action, nullptr) != 0) {
+    throw UsageError(fmt::format("cannot watch {}: {}", "SIGPIPE", std::strerror(errno)));
   }
 }
 
@@ -280,6 +296,7 @@ class Survivors {
 
 bool run_resilient(MPI_Comm comm, const std::function<void(MPI_Comm)>& body, const ResilientOptions& options) {
   cluster::end_job_at_uncaught_errors();
+  survive_closed_connections();
   Survivors survivors(comm, options);
   while (!survivors.live(body)) {
     survivors.continue_without_lost();

@@ -155,6 +155,13 @@ TEST_F(ResilientDeath, TheOthersContinueFromTheNewestCheckpoint) {
       << run->err();
 }
 
+/// Open MPI writes to connections of dead ranks.
+TEST_F(ResilientDeath, AClosedConnectionEndsNoRank) {
+  const auto run = start(3, 50, {"save_every=10", "die=0:25:1", "pipe_at=30"});
+  expect_end(*run, 50);
+  EXPECT_THAT(run->out(), HasSubstr("life 1 with 2 ranks from step 20")) << run->err();
+}
+
 /// Between the steps no rank calls MPI for the program: the library finds the death.
 TEST_F(ResilientDeath, RanksThatWorkAloneLearnOfADeath) {
   const auto run = start(3, 60, {"save_every=10", "alone=1", "die=0:15:2"});

@@ -13,6 +13,7 @@
 //   stop=1            they stop themselves instead
 //   timeout=MS        peer_timeout
 //   alone=1           between two steps the ranks work alone for a while, without any call of MPI
+//   pipe_at=N         every rank writes in step N to a connection whose other end is closed
 //   throw_at=N        the last rank throws in step N
 //   stop_at=N         rank 0 gets SIGTERM in step N, as a notice
 //   codes=1           by the interface of C: errors are codes
@@ -21,9 +22,12 @@
 
 #include <mpi.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <iostream>
@@ -205,6 +209,9 @@ class Simulation {
     if (const std::vector<int> deaths = deaths_in(number); std::ranges::count(deaths, rank_) > 0) {
       die(deaths);
     }
+    if (number == options_.number("pipe_at")) {
+      write_to_closed_connection();
+    }
     if (number == options_.number("throw_at") && rank_ == size_ - 1) {
       throw std::runtime_error("thrown in a step");
     }
@@ -216,6 +223,15 @@ class Simulation {
       value = value * 6364136223846793005ULL + sum;
     }
     std::this_thread::sleep_for(options_.step_time);
+  }
+
+  /// As MPI does to a rank that has died.
+  static void write_to_closed_connection() {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0 || ::close(ends[1]) != 0 ||
+        ::write(ends[0], "x", 1) != -1 || errno != EPIPE || ::close(ends[0]) != 0) {
+      throw std::runtime_error("the connection was not closed");
+    }
   }
 
   /// The first one that is there kills the others too. Else they may learn of its death before they come here, and
