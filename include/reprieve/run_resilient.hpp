@@ -57,6 +57,8 @@ struct ResilientOptions {
 /// - It initialises the whole state. A variable outside of it keeps the value of a lost step, unless it is restored.
 ///   Before the first checkpoint nothing is: then the handler, or `restore_or_initialize` without a function, ends the
 ///   job with `restart_exit_code`, as a new launch has no such values.
+/// - A write to a closed pipe or connection returns EPIPE from here on, if SIGPIPE had its default action: else a rank
+///   could end at a write to a dead one.
 /// - It makes all that needs every rank. MPI_COMM_WORLD keeps the dead ranks: its collective calls fail afterwards.
 ///
 /// Collective over @p comm. Thread: the one that may call MPI.

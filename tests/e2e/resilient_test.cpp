@@ -21,7 +21,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -80,8 +79,7 @@ class ResilientTest : public ::testing::Test {
 
   /// Kills one group of ranks after the other at random moments, wherever they are after MPI_Init, which Open MPI does
   /// not leave without all ranks. The result is right.
-  void survive(Mpirun& run, const std::vector<std::vector<int>>& groups, std::mt19937& random,
-               bool are_on_hosts = false) const {
+  void survive(Mpirun& run, const std::vector<std::vector<int>>& groups, std::mt19937& random) const {
     ASSERT_TRUE(wait_until([&] { return run.out().find("life 0") != std::string::npos; }, kLimit)) << run.err();
     for (const auto& group : groups) {
       std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
@@ -89,15 +87,8 @@ class ResilientTest : public ::testing::Test {
         static_cast<void>(run.send_to_rank(rank, SIGKILL));  // it may be dead
       }
     }
-    const auto code = run.wait(kLimit);
-    if (code == 42) {  // Open MPI hung, since one more rank died while it made a communicator
+    if (run.wait(kLimit) == 42) {  // Open MPI hung, since one more rank died while it made a communicator
       EXPECT_THAT(run.err(), HasSubstr("MPI made no communicator"));
-      expect_end(*start(2, 150, {}), 150);
-    } else if (are_on_hosts && code && run.out().find("digest") == std::string::npos) {
-      // Its mpirun counts dead ranks of other hosts twice at times, and ends the job (PRRTE, pull request 2640).
-      EXPECT_THAT(*code, AnyOf(0, 255)) << run.err();
-      EXPECT_THAT(run.err(), Not(AnyOf(HasSubstr(" error]"), HasSubstr("Process received signal"))))
-          << "no rank failed";
       expect_end(*start(2, 150, {}), 150);
     } else {
       expect_end(run, 150);
@@ -372,7 +363,7 @@ TEST_F(ResilientHosts, RandomDeathsChangeNothing) {
     std::vector<std::vector<int>> groups{
         {first, first + 1, first + 2}, {static_cast<int>(random() % 6)}, {static_cast<int>(random() % 6)}};
     std::shuffle(groups.begin(), groups.end(), random);
-    survive(*start_on("h1:3,h2:3", 6, 150, {"save_every=20"}), groups, random, true);
+    survive(*start_on("h1:3,h2:3", 6, 150, {"save_every=20"}), groups, random);
   }
 }
 

@@ -313,7 +313,7 @@ Part::Part(PosixFile file) : file_(std::move(file)) {
   data_bytes_ = commit_record.data_bytes;
 }
 
-/// Small pages of memory cost more to map than to copy into the processor's cache, from where they go on.
+/// Not by a mapping: small pages of memory cost more to map than to copy into the processor's cache.
 void Part::for_each_piece(std::uint64_t offset, std::uint64_t size, const UseBytes& use) const {
   read_in_pieces(file_, kPartDataOffset + offset, size, use);
 }
