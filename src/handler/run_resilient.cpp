@@ -161,12 +161,16 @@ class Survivors {
  private:
   enum class Result { ended, lost, failed };
 
-  /// Open MPI 5.0.7 can hang in it if one more rank dies at that moment.
-  void shrink() {
+  /// Calls @p make, which makes a communicator. Open MPI 5.0.7 can hang in it if a rank dies at that moment.
+  void make_within_limit(const std::function<void()>& make) const {
     constexpr std::chrono::seconds limit{10};
     const core::Watchdog watchdog(
         limit, [this](const auto&) { leave("MPI made no communicator of the ranks that live within 10 s"); });
-    cluster::shrink(all_);
+    make();
+  }
+
+  void shrink() {
+    make_within_limit([this] { cluster::shrink(all_); });
   }
 
   /// Steps 1 and 2. A rank that does not work has ended.
@@ -175,7 +179,8 @@ class Survivors {
     works_ = rank() < std::min(wanted_, size());
     try {
       MPI_Comm made = MPI_COMM_NULL;  // after an error it can be anything
-      check_mpi(MPI_Comm_split(all_, works_ ? 0 : MPI_UNDEFINED, rank(), &made), "MPI_Comm_split");
+      make_within_limit(
+          [&] { check_mpi(MPI_Comm_split(all_, works_ ? 0 : MPI_UNDEFINED, rank(), &made), "MPI_Comm_split"); });
       ranks = made;
       if (works_) {
         check_mpi(MPI_Comm_set_errhandler(ranks, handler_), "MPI_Comm_set_errhandler");
