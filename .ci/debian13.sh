@@ -38,7 +38,7 @@ mount -t proc proc "$debian/proc"
 mount --rbind /sys "$debian/sys"
 mount --rbind /dev "$debian/dev"
 what=(--preset unoptimised --label 'unit|few'
-  --targets 'unit_tests mpi_tests c_interface_tests fortran_tests fake_cuda python_module e2e_tests')
+  --targets 'unit_tests mpi_tests c_interface_tests fortran_tests fake_cuda python_module e2e_tests e2e_resilient reprieve_tool reprieve-trainer')
 [ "${1:-}" != --all ] || what=(--all)
 env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
   chroot "$debian" "$PWD/tests/run.sh" --no-install "${what[@]}"

@@ -22,14 +22,16 @@ target_compile_definitions(e2e_tests PRIVATE
   REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
   REPRIEVE_CACHE_DIR="${e2e_cache}" REPRIEVE_NO_CURL="$<TARGET_FILE:no_curl>"
   REPRIEVE_NO_MPI="$<TARGET_FILE:no_mpi>")
-add_dependencies(e2e_tests no_curl no_mpi)
+
+# What the tests start.
+add_custom_target(e2e_programs DEPENDS no_curl no_mpi)
 
 foreach(source IN LISTS e2e_program_sources)
   get_filename_component(name ${source} NAME_WE)
   add_executable(e2e_${name} ${source})
   target_include_directories(e2e_${name} SYSTEM PRIVATE ${HDF5_INCLUDE_DIRS})
   target_link_libraries(e2e_${name} PRIVATE reprieve_internal reprieve_options ${HDF5_LIBRARIES})
-  add_dependencies(e2e_tests e2e_${name})
+  add_dependencies(e2e_programs e2e_${name})
 endforeach()
 
 # codes/: small codes in C, C++ and Fortran, which know of the library what its users know.
@@ -42,23 +44,23 @@ foreach(code IN LISTS codes)
   add_executable(e2e_code_${name} ${CMAKE_CURRENT_LIST_DIR}/codes/${code})
   target_link_libraries(e2e_code_${name} PRIVATE $<IF:$<STREQUAL:${name},staggered>,reprieve_fortran,reprieve> m)
   target_compile_options(e2e_code_${name} PRIVATE -Wall -Wextra $<$<BOOL:${REPRIEVE_WARNINGS_AS_ERRORS}>:-Werror>)
-  add_dependencies(e2e_tests e2e_code_${name})
+  add_dependencies(e2e_programs e2e_code_${name})
 endforeach()
 
 if(petsc_FOUND)  # by adapters/tests.cmake
   foreach(name petsc petsc_loads)
     add_executable(e2e_code_${name} ${CMAKE_CURRENT_LIST_DIR}/codes/${name}.cpp)
     target_link_libraries(e2e_code_${name} PRIVATE reprieve PkgConfig::petsc)
-    add_dependencies(e2e_tests e2e_code_${name})
+    add_dependencies(e2e_programs e2e_code_${name})
   endforeach()
 endif()
 
-# The tests start every program of apps/, so building them builds those.
+# And every program of apps/.
 get_property(app_folders DIRECTORY ${PROJECT_SOURCE_DIR}/apps PROPERTY SUBDIRECTORIES)
 foreach(folder IN LISTS app_folders)
   get_property(programs DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   if(programs)
-    add_dependencies(e2e_tests ${programs})
+    add_dependencies(e2e_programs ${programs})
   endif()
 endforeach()
 
