@@ -553,9 +553,10 @@ std::string why_copies_do_not_fit(std::span<const CopyDemand> demands) {
   }
   for (const auto& [host_and_group, shared] : hosts_and_groups) {
     if (shared.is_too_small()) {
-      return fmt::format(
-          "copies of the state need {} bytes on {}{}, and {} are available", shared.needed, host_and_group.first,
-          host_and_group.second.empty() ? "" : " in the control group " + host_and_group.second, shared.available);
+      return fmt::format("copies of the state need {} on {}{}, and {} are available", core::size_text(shared.needed),
+                         host_and_group.first,
+                         host_and_group.second.empty() ? "" : " in the control group " + host_and_group.second,
+                         core::size_text(shared.available));
     }
   }
   return {};
@@ -570,7 +571,7 @@ bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::str
   std::string reason;
   comm.on_chief([&] { reason = why_copies_do_not_fit(demands); }, what);
   if (!reason.empty() && logs_reason) {
-    core::log::warning("{}", reason);
+    core::log::warning("{}: {}", what, reason);
   }
   return comm.max(reason.empty() ? 0 : 1, what) == 0;
 }

@@ -220,7 +220,7 @@ TEST(CopyRoom, RanksOfAHostShareItsMemory) {
   const std::vector<CopyDemand> one{demand("a", 60 * kMega, 100 * kMega), demand("b", 60 * kMega, 100 * kMega)};
   EXPECT_EQ(why_copies_do_not_fit(one), "");
   const std::vector<CopyDemand> both{demand("a", 60 * kMega, 100 * kMega), demand("a", 60 * kMega, 110 * kMega)};
-  EXPECT_THAT(why_copies_do_not_fit(both), HasSubstr(std::to_string(120 * kMega) + " bytes on a"));
+  EXPECT_THAT(why_copies_do_not_fit(both), HasSubstr("need 120.0 MiB on a, and "));
   EXPECT_NE(why_copies_do_not_fit(std::vector{demand("a", 100 * kMega, 100 * kMega)}), "") << "a part stays free";
   EXPECT_EQ(why_copies_do_not_fit(std::vector{demand("a", 0, 0)}), "") << "who has its memory already needs none";
 }
