@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* kDescription =
     "Trains a neural network to read digits, on any number of MPI ranks, and survives preemption: a SIGTERM or\n"
-    "SIGUSR1 to any rank makes all ranks save one checkpoint and leave with exit code 42; the same command then goes\n"
-    "on where it stopped.";
+    "SIGUSR1 to any rank makes all ranks save one checkpoint and leave with exit code 42; the same command then\n"
+    "resumes where it stopped.";
 
 constexpr const char* kExamples = R"(Examples:
   Train on 4 ranks, with checkpoints in ./checkpoints, and again to see that there is nothing left to do:

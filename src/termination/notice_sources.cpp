@@ -326,7 +326,7 @@ std::optional<LocalNotice> NoticeSources::signal_notice() const {
   if (!signal) {
     return std::nullopt;
   }
-  std::string message = "sent by the kernel";
+  std::string message = "sent by the kernel, or from outside of the container";
   if (signal->sender != 0) {
     message = signal->from_parent ? "sent by the launcher" : fmt::format("sent by process {}", signal->sender);
   }

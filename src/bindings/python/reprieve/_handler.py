@@ -234,7 +234,7 @@ class Handler(_manager.Opened):
         """The steps that are left of `count` over all restarts; None: the program leaves the loop by itself.
 
         Each step begins with a boundary: if all ranks have agreed to, the state is saved there, and the process left.
-        At the end of all steps a notice is no reason to leave: the last step is saved, and the program goes on. Else
+        At the end of all steps a notice is no reason to leave: the last step is saved, and the program continues. Else
         the end of the `with` saves it. Gives the number of steps that were complete before. Collective.
         """
         limit = NO_LIMIT if count is None else int(count)
