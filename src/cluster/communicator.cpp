@@ -122,7 +122,7 @@ void Communicator::connect(MPI_Comm parent) {
   check_mpi(MPI_Comm_size(parent, &size_), "MPI_Comm_size");
   check_first_entry(parent, has_memory_for([this] { prepare(); }), timeout_);
   MPI_Comm made = MPI_COMM_NULL;  // after an error it can be anything
-  check_mpi(MPI_Comm_dup(parent, &made), "MPI_Comm_dup");
+  make_communicator([&] { check_mpi(MPI_Comm_dup(parent, &made), "MPI_Comm_dup"); });
   comm_ = made;
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   learn_hosts();

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 #include <string_view>
 
 #include "cluster/communicator.hpp"
+#include "core/threads.hpp"
 
 #ifdef OPEN_MPI
 #include <mpi-ext.h>
@@ -116,6 +118,16 @@ void shrink(MPI_Comm& /*comm*/) {}
 Life& life() noexcept {
   static Life life;
   return life;
+}
+
+void make_communicator(const std::function<void()>& make) {
+  constexpr std::chrono::seconds limit{10};
+  std::optional<core::Watchdog> watchdog;
+  if (const auto leave = life().leave) {
+    watchdog.emplace(limit,
+                     [leave](const auto&) { leave("MPI made no communicator of the ranks that live within 10 s"); });
+  }
+  make();
 }
 
 }  // namespace reprieve::cluster

@@ -126,7 +126,6 @@ class Survivors {
   /// Step 5.
   void continue_without_lost() {
     const int before = size();
-    life().leave = [this](const char* why) { leave(why); };
     shrink();
     if (rank() == 0) {
       core::log::warning("{} of {} ranks have died; {} continue", before - size(), before, std::min(wanted_, size()));
@@ -161,16 +160,9 @@ class Survivors {
  private:
   enum class Result { ended, lost, failed };
 
-  /// Calls @p make, which makes a communicator. Open MPI 5.0.7 can hang in it if a rank dies at that moment.
-  void make_within_limit(const std::function<void()>& make) const {
-    constexpr std::chrono::seconds limit{10};
-    const core::Watchdog watchdog(
-        limit, [this](const auto&) { leave("MPI made no communicator of the ranks that live within 10 s"); });
-    make();
-  }
-
   void shrink() {
-    make_within_limit([this] { cluster::shrink(all_); });
+    life().leave = [this](const char* why) { leave(why); };
+    cluster::make_communicator([this] { cluster::shrink(all_); });
   }
 
   /// Steps 1 and 2. A rank that does not work has ended.
@@ -179,7 +171,7 @@ class Survivors {
     works_ = rank() < std::min(wanted_, size());
     try {
       MPI_Comm made = MPI_COMM_NULL;  // after an error it can be anything
-      make_within_limit(
+      cluster::make_communicator(
           [&] { check_mpi(MPI_Comm_split(all_, works_ ? 0 : MPI_UNDEFINED, rank(), &made), "MPI_Comm_split"); });
       ranks = made;
       if (works_) {
