@@ -37,10 +37,6 @@ std::string format_number(double value) {
   return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
 }
 
-OrderedJson number(double value) {
-  return value == std::floor(value) ? OrderedJson(std::llround(value)) : OrderedJson(value);
-}
-
 std::string allowed_number(const Rule& rule, const char* what) {
   std::string text = fmt::format("{} from {} to {}", what, format_number(rule.min), format_number(rule.max));
   if (!rule.excluded.empty()) {
@@ -97,30 +93,6 @@ std::string allowed_value(const Rule& rule) {
   return "nothing";
 }
 
-OrderedJson schema_of_value(const Rule& rule) {
-  switch (rule.kind) {
-    case Rule::Kind::flag:
-      return {{"type", "boolean"}};
-    case Rule::Kind::whole_number: {
-      OrderedJson schema{{"type", "integer"}, {"minimum", number(rule.min)}, {"maximum", number(rule.max)}};
-      if (!rule.excluded.empty()) {
-        schema["not"] = {{"enum", rule.excluded}};
-      }
-      return schema;
-    }
-    case Rule::Kind::number:
-      return {{"type", "number"}, {"minimum", number(rule.min)}, {"maximum", number(rule.max)}};
-    case Rule::Kind::text:
-      return rule.pattern.empty() ? OrderedJson{{"type", "string"}}
-                                  : OrderedJson{{"type", "string"}, {"pattern", "^" + rule.pattern + "$"}};
-    case Rule::Kind::choice:
-      return {{"enum", rule.choices}};
-    case Rule::Kind::list_of_choices:
-      return {{"type", "array"}, {"items", {{"enum", rule.choices}}}};
-  }
-  return {};
-}
-
 }  // namespace
 
 std::optional<std::string> nearest(const std::string& wanted, const std::vector<std::string>& known) {
@@ -161,17 +133,6 @@ bool permits(const Rule& rule, const Json& value) {
 
 std::string allowed(const Rule& rule) {
   return allowed_value(rule) + (rule.open.empty() ? "" : "; or null: " + rule.open);
-}
-
-OrderedJson schema_of(const Rule& rule) {
-  OrderedJson choices = OrderedJson::array({schema_of_value(rule)});
-  if (!rule.also.empty()) {
-    choices.push_back({{"enum", rule.also}});
-  }
-  if (!rule.open.empty()) {
-    choices.push_back({{"type", "null"}, {"description", rule.open}});
-  }
-  return choices.size() == 1 ? choices[0] : OrderedJson{{"anyOf", choices}};
 }
 
 Json value_from_text(const Rule& rule, const std::string& text) {

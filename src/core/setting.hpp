@@ -3,8 +3,8 @@
 
 /// @file
 /// Settings as a table: one row says how a setting is called, what it may be and where it lives. Reading JSON and the
-/// environment, writing JSON, the schema and the check of values set in code all go through the rows, so that they
-/// cannot come to differ.
+/// environment, writing JSON and the check of values set in code all go through the rows, and so does the test of the
+/// schema: they cannot come to differ.
 
 #include <algorithm>
 #include <chrono>
@@ -20,7 +20,6 @@
 namespace reprieve::core {
 
 using Json = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;
 
 /// What a setting may be.
 struct Rule {
@@ -40,8 +39,6 @@ struct Rule {
 bool permits(const Rule& rule, const Json& value);
 /// What is allowed, in words: "a whole number from 2 to 125, but not 110".
 std::string allowed(const Rule& rule);
-/// The rule as JSON schema.
-OrderedJson schema_of(const Rule& rule);
 /// The value that a text (of an environment variable) stands for under the rule.
 Json value_from_text(const Rule& rule, const std::string& text);
 

@@ -154,17 +154,17 @@ Settings settings_from_file(const std::filesystem::path& file, const std::vector
 }
 
 std::string to_json(const Settings& settings) {
-  core::OrderedJson document = core::OrderedJson::object();
+  nlohmann::ordered_json document = nlohmann::ordered_json::object();
   for (const auto& row : all_settings()) {
     const std::string section = section_of(row.key);
     auto& values = section.empty() ? document : document[section];
     values[row.key.substr(section.empty() ? 0 : section.size() + 1)] = row.get(settings);
   }
-  return document.dump(2, ' ', false, core::OrderedJson::error_handler_t::replace);
+  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-void configure_logging(const LogOptions& options, bool is_chief) {
-  core::log::set_level(is_chief ? options.level : options.other_ranks);
+void configure_logging(const LogOptions& options, bool is_rank_0) {
+  core::log::set_level(is_rank_0 ? options.level : options.other_ranks);
 }
 
 namespace settings {

@@ -36,9 +36,6 @@ std::span<const FormerSetting> former_settings();
 /// @param name  a key, or its variable; null if it never was one
 const FormerSetting* former_setting(std::string_view name);
 
-/// The JSON schema of a settings file: the content of configs/reprieve.schema.json.
-core::OrderedJson settings_schema();
-
 /// @throws ConfigError that names every setting out of range and says what is allowed
 void validate(const TerminationConfig& config);
 void validate(const ManagerOptions& options);

@@ -11,8 +11,6 @@ namespace reprieve {
 
 namespace {
 
-using core::OrderedJson;
-
 using Second = std::ratio<1>;
 
 /// Exit codes that launchers use by themselves would start the job again after any failure.
@@ -171,32 +169,6 @@ const FormerSetting* former_setting(std::string_view name) {
     }
   }
   return nullptr;
-}
-
-OrderedJson settings_schema() {
-  OrderedJson properties{{"$schema", {{"type", "string"}}}};
-  const Settings defaults;
-  for (const auto& row : all_settings()) {
-    OrderedJson schema{{"description", row.meaning}};
-    schema.update(core::schema_of(row.rule));
-    schema["default"] = row.get(defaults);
-    const auto dot = row.key.find('.');
-    if (dot == std::string::npos) {
-      properties[row.key] = schema;
-      continue;
-    }
-    auto& section = properties[row.key.substr(0, dot)];
-    if (section.is_null()) {
-      section = {{"type", "object"}, {"additionalProperties", false}, {"properties", OrderedJson::object()}};
-    }
-    section["properties"][row.key.substr(dot + 1)] = schema;
-  }
-  return {{"$schema", "http://json-schema.org/draft-07/schema#"},
-          {"title", "Settings of Reprieve"},
-          {"description", "Other sections belong to the application that reads the file."},
-          {"type", "object"},
-          {"additionalProperties", {{"type", "object"}}},
-          {"properties", properties}};
 }
 
 void validate(const TerminationConfig& config) { core::check_all(termination_settings(), config); }

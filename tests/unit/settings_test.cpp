@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,7 @@ namespace reprieve {
 namespace {
 
 using namespace std::chrono_literals;
+using OrderedJson = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -281,10 +283,77 @@ TEST(Settings, PrefixesMustBeBeginningsOfFileNames) {
   }
 }
 
+/// A limit that is a whole number is written as one.
+OrderedJson limit(double value) {
+  return value == std::floor(value) ? OrderedJson(std::llround(value)) : OrderedJson(value);
+}
+
+OrderedJson schema_of_value(const core::Rule& rule) {
+  switch (rule.kind) {
+    case core::Rule::Kind::flag:
+      return {{"type", "boolean"}};
+    case core::Rule::Kind::whole_number: {
+      OrderedJson schema{{"type", "integer"}, {"minimum", limit(rule.min)}, {"maximum", limit(rule.max)}};
+      if (!rule.excluded.empty()) {
+        schema["not"] = {{"enum", rule.excluded}};
+      }
+      return schema;
+    }
+    case core::Rule::Kind::number:
+      return {{"type", "number"}, {"minimum", limit(rule.min)}, {"maximum", limit(rule.max)}};
+    case core::Rule::Kind::text:
+      return rule.pattern.empty() ? OrderedJson{{"type", "string"}}
+                                  : OrderedJson{{"type", "string"}, {"pattern", "^" + rule.pattern + "$"}};
+    case core::Rule::Kind::choice:
+      return {{"enum", rule.choices}};
+    case core::Rule::Kind::list_of_choices:
+      return {{"type", "array"}, {"items", {{"enum", rule.choices}}}};
+  }
+  return {};
+}
+
+OrderedJson schema_of(const core::Rule& rule) {
+  OrderedJson choices = OrderedJson::array({schema_of_value(rule)});
+  if (!rule.also.empty()) {
+    choices.push_back({{"enum", rule.also}});
+  }
+  if (!rule.open.empty()) {
+    choices.push_back({{"type", "null"}, {"description", rule.open}});
+  }
+  return choices.size() == 1 ? choices[0] : OrderedJson{{"anyOf", choices}};
+}
+
+/// The JSON schema of a settings file: the content of configs/reprieve.schema.json.
+OrderedJson settings_schema() {
+  OrderedJson properties{{"$schema", {{"type", "string"}}}};
+  const Settings defaults;
+  for (const auto& row : all_settings()) {
+    OrderedJson schema{{"description", row.meaning}};
+    schema.update(schema_of(row.rule));
+    schema["default"] = row.get(defaults);
+    const auto dot = row.key.find('.');
+    if (dot == std::string::npos) {
+      properties[row.key] = schema;
+      continue;
+    }
+    auto& section = properties[row.key.substr(0, dot)];
+    if (section.is_null()) {
+      section = {{"type", "object"}, {"additionalProperties", false}, {"properties", OrderedJson::object()}};
+    }
+    section["properties"][row.key.substr(dot + 1)] = schema;
+  }
+  return {{"$schema", "http://json-schema.org/draft-07/schema#"},
+          {"title", "Settings of Reprieve"},
+          {"description", "Other sections belong to the application that reads the file."},
+          {"type", "object"},
+          {"additionalProperties", {{"type", "object"}}},
+          {"properties", properties}};
+}
+
 TEST(Settings, SchemaIsThatOfTheTable) {
   const auto file = kConfigs / "reprieve.schema.json";
-  EXPECT_EQ(core::OrderedJson::parse(test::read_text(file)), settings_schema()) << file << " should be:\n"
-                                                                                << settings_schema().dump(2);
+  EXPECT_EQ(OrderedJson::parse(test::read_text(file)), settings_schema()) << file << " should be:\n"
+                                                                          << settings_schema().dump(2);
 }
 
 TEST(Settings, ExampleHoldsTheDefaults) {
