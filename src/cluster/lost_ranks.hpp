@@ -47,8 +47,8 @@ struct Life {
 };
 Life& life() noexcept;
 
-/// Calls @p make, which makes a communicator of ranks that are all there. Open MPI 5.0.7 can hang in it after a death:
-/// then this process leaves, within 10 s. Without a death it has no time limit.
+/// Calls @p make, which makes a communicator of ranks that are all there, and may use it. Open MPI 5.0.7 hung so after
+/// deaths: then this process leaves, within 10 s. Without a death it has no time limit.
 void make_communicator(const std::function<void()>& make);
 
 }  // namespace reprieve::cluster

@@ -170,10 +170,14 @@ class Survivors {
     MPI_Comm ranks = MPI_COMM_NULL;
     works_ = rank() < std::min(wanted_, size());
     try {
-      MPI_Comm made = MPI_COMM_NULL;  // after an error it can be anything
-      cluster::make_communicator(
-          [&] { check_mpi(MPI_Comm_split(all_, works_ ? 0 : MPI_UNDEFINED, rank(), &made), "MPI_Comm_split"); });
-      ranks = made;
+      cluster::make_communicator([&] {
+        MPI_Comm made = MPI_COMM_NULL;  // after an error it can be anything
+        check_mpi(MPI_Comm_split(all_, works_ ? 0 : MPI_UNDEFINED, rank(), &made), "MPI_Comm_split");
+        ranks = made;
+        if (works_) {  // after a split that had ended, ranks hung in one of their next calls
+          check_mpi(MPI_Barrier(ranks), "MPI_Barrier");
+        }
+      });
       if (works_) {
         check_mpi(MPI_Comm_set_errhandler(ranks, handler_), "MPI_Comm_set_errhandler");
         body(ranks);
