@@ -75,7 +75,7 @@ Scratch::Scratch(const std::filesystem::path& parent) {
   const auto base = parent.empty() ? std::filesystem::temp_directory_path() : parent;
   std::string name = (base / "reprieve-bench-XXXXXX").string();
   world.on_every_rank([&] {
-    if (world.is_chief() && mkdtemp(name.data()) == nullptr) {
+    if (world.is_rank_0() && mkdtemp(name.data()) == nullptr) {
       throw std::runtime_error(fmt::format("cannot make a directory in {}: {}", base.string(), std::strerror(errno)));
     }
   });

@@ -147,7 +147,7 @@ void measure_restores(MPI_Comm comm, Workload& workload, const fs::path& directo
   for (RestorePath& path : paths) {
     check_restored(comm, workload, path);
   }
-  const auto on_chief = [comm](auto&& action, const fs::path& file) {
+  const auto on_rank_0 = [comm](auto&& action, const fs::path& file) {
     if (rank_in(comm) == 0) {
       action(file);
     }
@@ -155,8 +155,8 @@ void measure_restores(MPI_Comm comm, Workload& workload, const fs::path& directo
   // All files come into the page cache in the same way, as it gets them from the disk: what was written through the
   // page cache lies there in larger pieces, which are copied faster.
   for (const RestorePath& path : paths) {
-    on_chief(drop_from_cache, path.file);
-    on_chief(read_into_cache, path.file);
+    on_rank_0(drop_from_cache, path.file);
+    on_rank_0(read_into_cache, path.file);
   }
   meet(comm);
   for (const bool is_cold : {false, true}) {
@@ -164,7 +164,7 @@ void measure_restores(MPI_Comm comm, Workload& workload, const fs::path& directo
     for (const RestorePath& path : paths) {
       candidates.push_back(path.candidate);
       if (is_cold) {
-        candidates.back().prepare = [&on_chief, &path] { on_chief(drop_from_cache, path.file); };
+        candidates.back().prepare = [&on_rank_0, &path] { on_rank_0(drop_from_cache, path.file); };
       }
     }
     keep_wanted(candidates, options.only);

@@ -307,10 +307,10 @@ bool read_options(const Ranks& ranks, ProgramOptions& options, const std::functi
   ranks.on_every_rank([&] {
     parse();
     if (options.answer.empty()) {
-      reprieve::configure_logging(options.settings.log, ranks.is_chief());
+      reprieve::configure_logging(options.settings.log, ranks.is_rank_0());
     }
   });
-  if (ranks.is_chief()) {
+  if (ranks.is_rank_0()) {
     std::cout << options.answer << std::flush;
   }
   return options.answer.empty();

@@ -163,7 +163,7 @@ class Job {
     while (!model_.finished()) {
       handler_->run([this] { model_.step(); });
       note_save();
-      if (ranks_.is_chief()) {
+      if (ranks_.is_rank_0()) {
         report_.after_step(model_);
       }
     }
@@ -171,7 +171,7 @@ class Job {
     note_save();
     const auto summary = summarize();
     ranks_.on_every_rank([&] { write(summary); });
-    if (ranks_.is_chief()) {
+    if (ranks_.is_rank_0()) {
       report_.finished(summary, had_nothing_to_do);
     }
   }
@@ -181,7 +181,7 @@ class Job {
     if (const auto& from = handler_->restored_from()) {
       model_.check_restored();
       restored_digest_ = model_.digest();
-      if (ranks_.is_chief()) {
+      if (ranks_.is_rank_0()) {
         report_.resumed(*from, model_, *restored_digest_);
       }
     }
@@ -206,7 +206,7 @@ class Job {
   }
 
   void write(const auto& summary) const {
-    if (ranks_.is_chief() && !options_.summary.empty()) {
+    if (ranks_.is_rank_0() && !options_.summary.empty()) {
       write_summary(to_json(summary), options_.summary);
     }
   }
@@ -217,7 +217,7 @@ class Job {
       auto summary = summarize();
       const std::chrono::duration<double> since_notice = std::chrono::steady_clock::now() - context.notice.time;
       summary.preemption = Preemption{context.notice, summary.run_calls, since_notice.count(), context.checkpoint};
-      if (ranks_.is_chief()) {
+      if (ranks_.is_rank_0()) {
         report_.preempted(summary, context.exit_code);
       }
       write(summary);

@@ -96,10 +96,10 @@ void Ranks::sum(std::span<double> values) const {
 
 Bytes Ranks::gather(std::span<const std::byte> mine) const {
   const int size = to_count(mine.size());
-  std::vector<int> sizes(is_chief() ? count() : 0);
+  std::vector<int> sizes(is_rank_0() ? count() : 0);
   check_mpi(MPI_Gather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, 0, comm_), "MPI_Gather");
   const Blocks blocks(std::move(sizes));
-  Bytes all(is_chief() ? static_cast<std::size_t>(blocks.offsets.back() + blocks.counts.back()) : 0);
+  Bytes all(is_rank_0() ? static_cast<std::size_t>(blocks.offsets.back() + blocks.counts.back()) : 0);
   check_mpi(MPI_Gatherv(mine.data(), size, MPI_BYTE, all.data(), blocks.counts.data(), blocks.offsets.data(), MPI_BYTE,
                         0, comm_),
             "MPI_Gatherv");

@@ -48,7 +48,7 @@ class Ranks {
   [[nodiscard]] MPI_Comm handle() const noexcept { return comm_; }
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
-  [[nodiscard]] bool is_chief() const noexcept { return rank_ == 0; }
+  [[nodiscard]] bool is_rank_0() const noexcept { return rank_ == 0; }
 
   /// This rank's part of a range.
   [[nodiscard]] Slice my_slice(std::size_t total) const { return slice_of(total, index(), count()); }

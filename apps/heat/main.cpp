@@ -115,11 +115,11 @@ int run(int argc, const char* const* argv, MPI_Comm comm) {
   world.on_every_rank([&] { simulation = std::make_unique<Simulation>(options, comm); });
   const apps::Ranks ranks(simulation->topology().comm());
   Report report(options);
-  if (ranks.is_chief()) {
+  if (ranks.is_rank_0()) {
     report.start(*simulation, ranks.size());
   }
   apps::Job(options, kName, *simulation, report, ranks, [&] {
-    if (ranks.is_chief() && !options.xdmf.empty()) {
+    if (ranks.is_rank_0() && !options.xdmf.empty()) {
       describe_checkpoints(options, simulation->grid());
     }
   }).run();

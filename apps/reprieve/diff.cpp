@@ -38,13 +38,13 @@ bool same_number(T a, T b) {
   }
 }
 
-void count(Comparison& comparison, std::uint64_t index) {
+void count(ArrayComparison& comparison, std::uint64_t index) {
   ++comparison.different;
   comparison.first_index = std::min(comparison.first_index.value_or(index), index);
 }
 
 template <class T>
-void measure(Comparison& comparison, T a, T b) {
+void measure(ArrayComparison& comparison, T a, T b) {
   const auto wide_a = widen(a);
   const auto wide_b = widen(b);
   const long double absolute = std::abs(wide_a - wide_b);
@@ -62,7 +62,7 @@ void measure(Comparison& comparison, T a, T b) {
 using Bytes = std::span<const std::byte>;
 
 template <class T>
-void compare_numbers(Comparison& comparison, std::uint64_t first_index, Bytes bytes_a, Bytes bytes_b) {
+void compare_numbers(ArrayComparison& comparison, std::uint64_t first_index, Bytes bytes_a, Bytes bytes_b) {
   const std::size_t elements = bytes_a.size() / sizeof(T);
   for (std::size_t i = 0; i < elements; ++i) {
     T a{};
@@ -120,7 +120,7 @@ struct Difference {
   // For values:
   ElementType type{};
   std::uint64_t elements = 0;       ///< in the whole variable
-  Comparison comparison{};          ///< counts and sizes
+  ArrayComparison comparison{};     ///< counts and sizes
   std::optional<int> first_rank{};  ///< per-rank variables: whose element the first different one is
   Extents first_index{};            ///< of the first different element, in the variable or in that rank's part
   std::string hint{};               ///< what the different bytes are; empty: nothing more is known
@@ -463,7 +463,7 @@ std::string element_text(ElementType type, Bytes element) {
   return text;
 }
 
-void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first_index, Bytes a, Bytes b) {
+void compare_piece(ArrayComparison& comparison, ElementType type, std::uint64_t first_index, Bytes a, Bytes b) {
   if (with_number_type(type, [&]<class T>() { compare_numbers<T>(comparison, first_index, a, b); })) {
     return;
   }
@@ -551,7 +551,7 @@ std::string place_text(const Difference& difference) {
 }
 
 std::string values_text(const Difference& difference) {
-  const Comparison& found = difference.comparison;
+  const ArrayComparison& found = difference.comparison;
   std::string text = fmt::format("{} of {}", found.different, count_text(difference.elements, "element"));
   if (const std::string place = place_text(difference); !place.empty()) {
     text += ", first at " + place;

@@ -297,7 +297,7 @@ class Timeline::Fold {
     }
     clock_s_ = logged.monotonic_s.value_or(0);
     event_time_ = core::time_of_event(logged.time);
-    chief_.take(logged);
+    manager_.take(logged);
     const auto step = core::step_of(logged.event);
     if (step) {
       status_.reported_step = *step;
@@ -325,8 +325,8 @@ class Timeline::Fold {
     } else if (status.failed_saves > 0 && status.state == RunState::running) {
       status.message = put_off_;
     }
-    status.start = chief_.start;
-    status.local_directory = chief_.start.local_directory.value_or("");
+    status.start = manager_.start;
+    status.local_directory = manager_.start.local_directory.value_or("");
     if (pace_from_) {
       const double seconds = pace_to_.time_s - pace_from_->time_s;
       const double steps = static_cast<double>(pace_to_.step) - static_cast<double>(pace_from_->step);
@@ -726,8 +726,8 @@ class Timeline::Fold {
   }
 
   [[nodiscard]] RunState reported_state(bool lives) const {
-    using Stage = supervisor::ChiefProgress::Stage;
-    switch (chief_.stage) {
+    using Stage = supervisor::ManagerProgress::Stage;
+    switch (manager_.stage) {
       case Stage::saved:
         return RunState::saved;
       case Stage::failed:
@@ -735,7 +735,7 @@ class Timeline::Fold {
       case Stage::finished:
         return RunState::finished;
       case Stage::running:
-        return !lives ? RunState::gone : chief_.leaving ? RunState::leaving : RunState::running;
+        return !lives ? RunState::gone : manager_.leaving ? RunState::leaving : RunState::running;
       default:
         break;
     }
@@ -830,7 +830,7 @@ class Timeline::Fold {
 
   /// That of a save is the cause of the one that follows it.
   std::string error_text() const {
-    const std::string last = chief_.error ? chief_.error->message : "";
+    const std::string last = manager_.error ? manager_.error->message : "";
     return !save_error_ ? last : last.empty() ? *save_error_ : *save_error_ + "; then " + last;
   }
 
@@ -838,7 +838,7 @@ class Timeline::Fold {
     if (phase_ == Phase::restore) {
       return "while it read " + restoring_;
     }
-    if (chief_.leaving && open_notice() != nullptr) {
+    if (manager_.leaving && open_notice() != nullptr) {
       return "after a notice (" + open_notice()->event.source + "), before its state was saved";
     }
     if (saving_) {
@@ -852,10 +852,10 @@ class Timeline::Fold {
   [[nodiscard]] double since(const ReportedNotice& notice) const { return now_s_ - notice.at_s; }
   ReportedStart& current() { return report_.starts.back(); }
 
-  RunReport report_;                 ///< without sums, spans and advice
-  RunStatus status_;                 ///< without what rank 0 reports
-  supervisor::RunHistory history_;   ///< without the time of the last start
-  supervisor::ChiefProgress chief_;  ///< of the last start
+  RunReport report_;                     ///< without sums, spans and advice
+  RunStatus status_;                     ///< without what rank 0 reports
+  supervisor::RunHistory history_;       ///< without the time of the last start
+  supervisor::ManagerProgress manager_;  ///< of the last start
   std::optional<TimePoint> event_time_;
   double now_s_ = 0;  ///< since the first start
   std::optional<double> wall_s_;

@@ -101,7 +101,7 @@ void show_values(const ValueOptions& options, std::uint64_t limit, bool json);
 // How two arrays of the same type and shape differ.
 
 /// What was found, over all pieces that were compared.
-struct Comparison {
+struct ArrayComparison {
   std::uint64_t different = 0;               ///< elements that are not the same
   std::optional<std::uint64_t> first_index;  ///< of the first of them, counted in C order
   /// Greatest |a - b| and |a - b| / max(|a|, |b|) among the different numbers; nothing for types that are not numbers.
@@ -115,8 +115,8 @@ struct Comparison {
 /// Compares two pieces and adds to @p comparison. Two elements are the same if no bit differs: a NaN equals itself, and
 /// -0.0 is not 0.0.
 /// @param first_index  index of the pieces' first element in the whole
-void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first_index, std::span<const std::byte> a,
-                   std::span<const std::byte> b);
+void compare_piece(ArrayComparison& comparison, ElementType type, std::uint64_t first_index,
+                   std::span<const std::byte> a, std::span<const std::byte> b);
 
 /// One element as people read it, with all its digits; empty for types that are no numbers.
 std::string element_text(ElementType type, std::span<const std::byte> element);

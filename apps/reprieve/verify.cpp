@@ -37,7 +37,7 @@ void define(CLI::App& command, Options& options) {
 }
 
 /// What became of one file.
-struct Verdict {
+struct VerifiedFile {
   std::filesystem::path file;
   std::vector<storage::Corruption> corruptions;
   const char* state = "valid";
@@ -46,61 +46,61 @@ struct Verdict {
   [[nodiscard]] int exit_code() const { return !error.empty() ? kTrouble : corruptions.empty() ? kGood : kBad; }
 };
 
-Verdict verify(const std::filesystem::path& file) {
+VerifiedFile verify(const std::filesystem::path& file) {
   if (is_foreign(file)) {
     return {file, {}, "NOT A CHECKPOINT", kForeign};
   }
-  Verdict verdict{file, {}, "valid", {}};
+  VerifiedFile verified{file, {}, "valid", {}};
   try {
-    verdict.corruptions = verify_with_progress(file);
-    verdict.state = verdict.corruptions.empty() ? "valid" : "CORRUPT";
+    verified.corruptions = verify_with_progress(file);
+    verified.state = verified.corruptions.empty() ? "valid" : "CORRUPT";
   } catch (const Error& error) {
-    verdict.state = "UNREADABLE";
-    verdict.error = error.what();
+    verified.state = "UNREADABLE";
+    verified.error = error.what();
   }
-  return verdict;
+  return verified;
 }
 
-void print_text(const Verdict& verdict) {
-  std::cout << core::escaped(verdict.file.string()) << ": "
-            << toned(verdict.exit_code() == kGood ? Tone::good : Tone::bad, verdict.state);
-  if (!verdict.error.empty()) {
-    std::cout << ": " << printable(verdict.error);
-  } else if (!verdict.corruptions.empty()) {
-    std::cout << " in " << count_text(verdict.corruptions.size(), "place");
+void print_text(const VerifiedFile& verified) {
+  std::cout << core::escaped(verified.file.string()) << ": "
+            << toned(verified.exit_code() == kGood ? Tone::good : Tone::bad, verified.state);
+  if (!verified.error.empty()) {
+    std::cout << ": " << printable(verified.error);
+  } else if (!verified.corruptions.empty()) {
+    std::cout << " in " << count_text(verified.corruptions.size(), "place");
   }
   std::cout << '\n';
-  for (const storage::Corruption& corruption : verdict.corruptions) {
+  for (const storage::Corruption& corruption : verified.corruptions) {
     std::cout << "  " << corruption_text(corruption) << '\n';
   }
   std::cout << std::flush;
 }
 
-Json to_json(const Verdict& verdict) {
-  const auto corruptions = list_json(verdict.corruptions, [](const storage::Corruption& corruption) -> Json {
+Json to_json(const VerifiedFile& verified) {
+  const auto corruptions = list_json(verified.corruptions, [](const storage::Corruption& corruption) -> Json {
     return {{"variable", corruption.variable}, {"region", corruption.region}, {"problem", corruption.problem}};
   });
-  return {{"file", verdict.file.string()},
-          {"valid", verdict.exit_code() == kGood},
-          {"state", verdict.state},
+  return {{"file", verified.file.string()},
+          {"valid", verified.exit_code() == kGood},
+          {"state", verified.state},
           {"corruptions", corruptions},
-          {"problem", verdict.error.empty() ? Json() : Json(verdict.error)}};
+          {"problem", verified.error.empty() ? Json() : Json(verified.error)}};
 }
 
 /// @param take  is given each verdict
-void verify_all(const std::filesystem::path& path, const std::function<void(const Verdict&)>& take) {
+void verify_all(const std::filesystem::path& path, const std::function<void(const VerifiedFile&)>& take) {
   if (!std::filesystem::is_directory(path)) {
     take(verify(path));
     return;
   }
   bool has_any = false;
   look_at_each(path, [&](const CheckpointFile& checkpoint) {
-    const Verdict verdict = verify(checkpoint.path);
-    if (!verdict.error.empty() && is_gone(checkpoint.path)) {
+    const VerifiedFile verified = verify(checkpoint.path);
+    if (!verified.error.empty() && is_gone(checkpoint.path)) {
       return false;  // it was not corrupt: its run has retired it
     }
     has_any = true;
-    take(verdict);
+    take(verified);
     return true;
   });
   if (!has_any) {
@@ -117,12 +117,12 @@ int run(const Options& options) {
   }
   int exit_code = kGood;
   Json files = Json::array();
-  const auto take = [&](const Verdict& verdict) {
-    exit_code = std::max(exit_code, verdict.exit_code());
+  const auto take = [&](const VerifiedFile& verified) {
+    exit_code = std::max(exit_code, verified.exit_code());
     if (options.json) {
-      files.push_back(to_json(verdict));
+      files.push_back(to_json(verified));
     } else {
-      print_text(verdict);
+      print_text(verified);
     }
   };
   for (const auto& path : options.paths) {

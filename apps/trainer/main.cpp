@@ -128,7 +128,7 @@ fs::path default_data() {
 /// Read by rank 0 alone, so that all ranks train on the same data whatever their file systems hold.
 Dataset load_data(const apps::Ranks& ranks, const fs::path& file) {
   std::string text;
-  ranks.on_every_rank([&] { text = ranks.is_chief() ? read_gzip(file) : ""; });
+  ranks.on_every_rank([&] { text = ranks.is_rank_0() ? read_gzip(file) : ""; });
   ranks.broadcast(text, 0);
   Dataset dataset;
   ranks.on_every_rank([&] { dataset = parse_digits(text, file.string()); });
@@ -143,12 +143,12 @@ int run(int argc, const char* const* argv, MPI_Comm comm) {
     return 0;
   }
   fs::path data = options.data;
-  ranks.on_every_rank([&] { data = data.empty() && ranks.is_chief() ? default_data() : data; });
+  ranks.on_every_rank([&] { data = data.empty() && ranks.is_rank_0() ? default_data() : data; });
   const Dataset dataset = load_data(ranks, data);
   std::unique_ptr<Training> training;
   ranks.on_every_rank([&] { training = std::make_unique<Training>(options, dataset, ranks); });
   Report report(options);
-  if (ranks.is_chief()) {
+  if (ranks.is_rank_0()) {
     report.start(*training, dataset, data, ranks.size());
   }
   apps::Job(options, kName, *training, report, ranks).run();

@@ -254,7 +254,7 @@ Digests Training::digests() const {
   apps::Bytes per_rank = reprieve::Serializer<Engine>::save(state_.noise_engine);
   append(per_rank, std::as_bytes(std::span(state_.epoch_loss_samples)));
   append(bytes, ranks_.gather(per_rank));
-  return ranks_.is_chief() ? Digests{shared, hash(bytes)} : Digests{};
+  return ranks_.is_rank_0() ? Digests{shared, hash(bytes)} : Digests{};
 }
 
 void Training::check_restored() const {

@@ -54,8 +54,8 @@ REPRIEVE_EXPORT void apply_environment(Settings& settings);
 /// The settings as JSON text, complete, so that a run can record what it used.
 REPRIEVE_EXPORT std::string to_json(const Settings& settings);
 
-/// Sets the log level of this process; `is_chief` picks between the two levels.
+/// Sets the log level of this process; `is_rank_0` picks between the two levels.
 /// @throws ConfigError if a level is not known
-REPRIEVE_EXPORT void configure_logging(const LogOptions& options, bool is_chief);
+REPRIEVE_EXPORT void configure_logging(const LogOptions& options, bool is_rank_0);
 
 }  // namespace reprieve

@@ -293,11 +293,11 @@ const std::vector<std::byte>& piece(reprieve_pieces& pieces, int saved_rank) {
 }
 
 /// The program's memory may be on a device.
-void put(std::span<const std::byte> bytes, std::byte* place) {
-  if (MemorySpace* const space = devices::Spaces().find(place, bytes.size())) {
-    state::Staging().copy_in(*space, place, {1}, bytes.data(), {1}, {bytes.size()}, 1);
+void put(std::span<const std::byte> bytes, std::byte* to) {
+  if (MemorySpace* const space = devices::Spaces().find(to, bytes.size())) {
+    state::Staging().copy_in(*space, to, {1}, bytes.data(), {1}, {bytes.size()}, 1);
   } else {
-    std::copy(bytes.begin(), bytes.end(), place);
+    std::copy(bytes.begin(), bytes.end(), to);
   }
 }
 
@@ -308,7 +308,7 @@ void read_piece(reprieve_pieces& pieces, int saved_rank, void* buffer, std::size
                      " bytes, the buffer " + std::to_string(size_bytes) + ": ask reprieve_pieces_size");
   }
   if (!bytes.empty()) {
-    put(bytes, &place_for(static_cast<std::byte*>(buffer), "piece"));
+    put(bytes, &result_at(static_cast<std::byte*>(buffer), "piece"));
   }
 }
 
@@ -326,13 +326,13 @@ void take_even_part(reprieve_pieces& pieces, int rank, int size) {
   }
   const auto ranges = detail::even_ranges(*pieces.source, rank, size, width);
   const std::uint64_t items = state::sum_of(ranges, [](const auto& range) { return range.end - range.begin; });
-  std::span<std::byte> place = pieces.list->prepare(static_cast<std::size_t>(items) * pieces.item_bytes);
+  std::span<std::byte> room = pieces.list->prepare(static_cast<std::size_t>(items) * pieces.item_bytes);
   for (const auto& [saved, begin, end] : ranges) {
     const auto bytes = std::span(piece(pieces, saved))
                            .subspan(static_cast<std::size_t>(begin) * pieces.item_bytes,
                                     static_cast<std::size_t>(end - begin) * pieces.item_bytes);
-    put(bytes, place.data());
-    place = place.subspan(bytes.size());
+    put(bytes, room.data());
+    room = room.subspan(bytes.size());
   }
   pieces.list->commit();
 }
@@ -438,7 +438,7 @@ int reprieve_pieces_count(const reprieve_pieces* pieces) { return pieces == null
 
 int reprieve_pieces_size(reprieve_pieces* pieces, int saved_rank, size_t* size_bytes) {
   return guarded([&] {
-    place_for(size_bytes, "size") = 0;
+    result_at(size_bytes, "size") = 0;
     *size_bytes = piece(checked(pieces, "list of pieces"), saved_rank).size();
   });
 }
@@ -465,14 +465,14 @@ int reprieve_in_order(reprieve_pieces* pieces, int rank, int size, void* user) {
 
 int reprieve_checkpoint_create(reprieve_checkpoint** checkpoint) {
   return guarded([&] {
-    place_for(checkpoint, "checkpoint") = nullptr;
+    result_at(checkpoint, "checkpoint") = nullptr;
     *checkpoint = std::make_unique<reprieve_checkpoint>().release();
   });
 }
 
 int reprieve_checkpoint_destroy(reprieve_checkpoint** checkpoint) {
   return guarded([&] {
-    auto*& handle = place_for(checkpoint, "checkpoint");
+    auto*& handle = result_at(checkpoint, "checkpoint");
     if (handle != nullptr && handle->use.use_count() > 1) {
       throw UsageError("the checkpoint is in use: close its handler or manager first");
     }
@@ -568,9 +568,9 @@ int reprieve_add_per_rank_resizable(reprieve_checkpoint* checkpoint, const char*
                                     reprieve_memory_fn memory, reprieve_redistribute_fn redistribute, void* user) {
   return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
     auto list = resizable_value(key, element_type(type), item_elements, memory, user);
-    ValueAccess* const place = list.get();
+    ValueAccess* const value = list.get();
     const auto item_bytes = static_cast<std::size_t>(item_elements) * element_type(type).size_bytes;
-    state.add_per_rank_value(key, std::move(list), redistribution(key, redistribute, user, place, item_bytes));
+    state.add_per_rank_value(key, std::move(list), redistribution(key, redistribute, user, value, item_bytes));
   });
 }
 
@@ -657,7 +657,7 @@ int reprieve_allow_shared(reprieve_checkpoint* checkpoint, const char* name) {
 
 int reprieve_add_component(reprieve_checkpoint* checkpoint, const char* name, reprieve_checkpoint** part) {
   return registering(checkpoint, [&](Checkpoint& state) {
-    const std::unique_ptr<reprieve_checkpoint> owner(std::exchange(place_for(part, "part"), nullptr));
+    const std::unique_ptr<reprieve_checkpoint> owner(std::exchange(result_at(part, "part"), nullptr));
     reprieve_checkpoint& component = checked(owner.get(), "part");
     if (component.first_failure) {
       core::throw_failure(*component.first_failure);

@@ -100,14 +100,14 @@ extern "C" {
 
 int reprieve_config_create(reprieve_config** config) {
   return guarded([&] {
-    place_for(config, "config") = nullptr;
+    result_at(config, "config") = nullptr;
     *config = std::make_unique<reprieve_config>().release();
   });
 }
 
 int reprieve_config_destroy(reprieve_config** config) {
   return guarded(
-      [&] { const std::unique_ptr<reprieve_config> owner(std::exchange(place_for(config, "config"), nullptr)); });
+      [&] { const std::unique_ptr<reprieve_config> owner(std::exchange(result_at(config, "config"), nullptr)); });
 }
 
 int reprieve_config_load_file(reprieve_config* config, const char* path) {

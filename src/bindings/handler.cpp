@@ -82,7 +82,7 @@ int reprieve_handler_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const 
       *handler = nullptr;
     }
     OpenArguments arguments = agreed_arguments(comm, checkpoint, directory, config, handler != nullptr);
-    place_for(handler, "handler") = new reprieve_handler{
+    result_at(handler, "handler") = new reprieve_handler{
         checkpoint->use,
         std::make_unique<PreemptionCheckpointHandler>(comm, checkpoint->state, arguments.directory,
                                                       arguments.settings.termination, arguments.settings.manager),
@@ -107,7 +107,7 @@ int reprieve_handler_close(reprieve_handler** handler) {
     }
     return guarded([&] { StepAccess::close(*owner->handler); });
   }
-  return guarded([] { reject_place("handler"); });
+  return guarded([] { reject_null_result("handler"); });
 }
 
 int reprieve_next_step(reprieve_handler* handler, uint64_t steps, int* status) {
@@ -211,24 +211,24 @@ int reprieve_preempted(const reprieve_handler* handler) {
 
 int reprieve_preemption_notice(const reprieve_handler* handler, reprieve_notice* notice) {
   return guarded([&] {
-    auto& place = place_for(notice, "notice");
-    place = {-1, "", "", "", 0, 0};
+    auto& shown = result_at(notice, "notice");
+    shown = {-1, "", "", "", 0, 0};
     const auto& agreed = checked(handler, "handler").handler->preemption_notice();
     if (!agreed) {
       throw UsageError("there is no notice: ask reprieve_preempted first");
     }
-    place = {agreed->rank, agreed->host.c_str(), agreed->source.c_str(), agreed->message.c_str(), 0, 0};
+    shown = {agreed->rank, agreed->host.c_str(), agreed->source.c_str(), agreed->message.c_str(), 0, 0};
     if (agreed->deadline) {
       const std::chrono::duration<double> left = *agreed->deadline - std::chrono::steady_clock::now();
-      place.has_deadline = 1;
-      place.time_left_s = left.count();
+      shown.has_deadline = 1;
+      shown.time_left_s = left.count();
     }
   });
 }
 
 int reprieve_restored_from(const reprieve_handler* handler, int* restored, reprieve_checkpoint_info* info) {
   return guarded([&] {
-    place_for(restored, "answer") = 0;
+    result_at(restored, "answer") = 0;
     show(checked(handler, "handler").handler->restored_from(), restored, info);
   });
 }
@@ -236,7 +236,7 @@ int reprieve_restored_from(const reprieve_handler* handler, int* restored, repri
 int reprieve_already_finished(const reprieve_handler* handler, int* finished, uint64_t* steps) {
   return guarded([&] {
     const auto& at = checked(handler, "handler").handler->already_finished();
-    place_for(finished, "finished") = at ? 1 : 0;
+    result_at(finished, "finished") = at ? 1 : 0;
     if (steps != nullptr) {
       *steps = at.value_or(0);
     }
@@ -245,7 +245,7 @@ int reprieve_already_finished(const reprieve_handler* handler, int* finished, ui
 
 int reprieve_last_save(const reprieve_handler* handler, int* saved, reprieve_save_report* report) {
   return guarded([&] {
-    place_for(saved, "answer") = 0;
+    result_at(saved, "answer") = 0;
     const auto& last = checked(handler, "handler").handler->last_save();
     *saved = last ? 1 : 0;
     if (report != nullptr) {
@@ -262,7 +262,7 @@ int reprieve_request_checkpoint(reprieve_handler* handler) {
 
 int reprieve_exit_code(const reprieve_handler* handler, int* exit_code) {
   return guarded([&] {
-    place_for(exit_code, "exit code") = -1;
+    result_at(exit_code, "exit code") = -1;
     const reprieve_handler& open = checked(handler, "handler");
     const int code = open.exit_code.value_or(open.handler->exit_code());
     if (code == 0) {

@@ -103,7 +103,7 @@ OpenArguments arguments_from(const reprieve_checkpoint* checkpoint, const char* 
 /// It may still come from the environment of rank 0. Collective.
 void check_directory(cluster::Communicator& comm, const OpenArguments& arguments) {
   constexpr const char* what = "opening";
-  const bool is_named = comm.is_chief() && arguments.settings.manager.read_environment &&
+  const bool is_named = comm.is_rank_0() && arguments.settings.manager.read_environment &&
                         core::environment_variable("REPRIEVE_DIRECTORY").has_value();
   const bool comes_from_outside = comm.max(is_named ? 1 : 0, what) > 0;
   comm.agree(core::capture([&] {
@@ -138,8 +138,8 @@ void reject_null(const char* what) {
   throw UsageError(std::string("the ") + what + " is NULL: it was not made or opened, or that failed, or it is closed");
 }
 
-void reject_place(const char* what) {
-  throw UsageError(std::string("the place for the ") + what + " is NULL: pass the address of a variable");
+void reject_null_result(const char* what) {
+  throw UsageError(std::string("the pointer to the ") + what + " is NULL: pass the address of a variable");
 }
 
 std::string checked_text(const char* text, const char* what) {
@@ -158,18 +158,18 @@ ElementType element_type(int type) {
 }
 
 Extents extents(const std::string& name, const char* what, int dimensions, const std::int64_t* values) {
-  const std::string place = "variable '" + name + "': ";
+  const std::string prefix = "variable '" + name + "': ";
   if (dimensions < 0 || dimensions > kMaxDimensions) {
-    throw UsageError(place + "it cannot have " + std::to_string(dimensions) + " dimensions; allowed: 0 (a scalar) to " +
-                     std::to_string(kMaxDimensions));
+    throw UsageError(prefix + "it cannot have " + std::to_string(dimensions) +
+                     " dimensions; allowed: 0 (a scalar) to " + std::to_string(kMaxDimensions));
   }
   if (dimensions > 0 && values == nullptr) {
-    throw UsageError(place + "the " + what + " is NULL: pass " + std::to_string(dimensions) + " numbers");
+    throw UsageError(prefix + "the " + what + " is NULL: pass " + std::to_string(dimensions) + " numbers");
   }
   Extents result;
   for (int d = 0; d < dimensions; ++d) {
     if (values[d] < 0) {
-      throw UsageError(place + "the " + what + " is " + std::to_string(values[d]) + " in dimension " +
+      throw UsageError(prefix + "the " + what + " is " + std::to_string(values[d]) + " in dimension " +
                        std::to_string(d) + " (counted from 0): it must not be negative");
     }
     result.push_back(static_cast<std::uint64_t>(values[d]));
@@ -183,11 +183,11 @@ std::vector<std::ptrdiff_t> strides(int dimensions, const std::ptrdiff_t* values
 }
 
 OpenArguments agreed_arguments(MPI_Comm comm, const reprieve_checkpoint* checkpoint, const char* directory,
-                               const reprieve_config* config, bool has_place) {
+                               const reprieve_config* config, bool has_pointer) {
   OpenArguments arguments;
   const core::Outcome mine = core::capture([&] {
-    if (!has_place) {
-      reject_place("handle");
+    if (!has_pointer) {
+      reject_null_result("handle");
     }
     arguments = arguments_from(checkpoint, directory, config);
   });
@@ -195,7 +195,7 @@ OpenArguments agreed_arguments(MPI_Comm comm, const reprieve_checkpoint* checkpo
   const auto check = [&] {
     own.agree(mine, "opening");
     check_directory(own, arguments);
-    configure_logging(arguments.settings.log, own.is_chief());
+    configure_logging(arguments.settings.log, own.is_rank_0());
   };
   own.together(check, "opening");
   return arguments;

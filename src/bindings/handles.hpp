@@ -89,7 +89,7 @@ void check_callback(const std::string& what, const std::function<int()>& call);
 // Arguments from C, checked. All throw UsageError with a text that says what to pass instead.
 
 [[noreturn]] void reject_null(const char* what);
-[[noreturn]] void reject_place(const char* what);
+[[noreturn]] void reject_null_result(const char* what);
 
 /// @p handle, which is not null. @param what  "handler"
 template <class Handle>
@@ -102,9 +102,9 @@ Handle& checked(Handle* handle, const char* what) {
 
 /// Where a result goes. @param what  "handler": its name
 template <class T>
-T& place_for(T* pointer, const char* what) {
+T& result_at(T* pointer, const char* what) {
   if (pointer == nullptr) {
-    reject_place(what);
+    reject_null_result(what);
   }
   return *pointer;
 }
@@ -169,7 +169,7 @@ struct OpenArguments {
 /// Checks the arguments of an `open`, and agrees on them with the other ranks: what is wrong on one is an error on all.
 /// Collective. @throws UsageError, ConfigError, MpiError, UnresponsiveError
 OpenArguments agreed_arguments(MPI_Comm comm, const reprieve_checkpoint* checkpoint, const char* directory,
-                               const reprieve_config* config, bool has_place);
+                               const reprieve_config* config, bool has_pointer);
 
 /// @p info as C sees it: its texts live as long as @p info.
 reprieve_checkpoint_info shown(const CheckpointInfo& info);

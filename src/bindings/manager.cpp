@@ -26,10 +26,10 @@ std::vector<std::string> names_of_dimensions(const std::string& name, int dimens
   return names;
 }
 
-/// Shows whether a node-local copy was taken. @param place  may be null
-void show(bool was_taken, int* place) {
-  if (place != nullptr) {
-    *place = was_taken ? 1 : 0;
+/// Shows whether a node-local copy was taken. @param result  may be null
+void show(bool was_taken, int* result) {
+  if (result != nullptr) {
+    *result = was_taken ? 1 : 0;
   }
 }
 
@@ -48,7 +48,7 @@ int reprieve_manager_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const 
       *manager = nullptr;
     }
     OpenArguments arguments = agreed_arguments(comm, checkpoint, directory, config, manager != nullptr);
-    place_for(manager, "manager") = new reprieve_manager{
+    result_at(manager, "manager") = new reprieve_manager{
         checkpoint->use,
         std::make_unique<CheckpointManager>(comm, checkpoint->state, arguments.directory, arguments.settings.manager)};
   });
@@ -56,7 +56,7 @@ int reprieve_manager_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const 
 
 int reprieve_manager_close(reprieve_manager** manager) {
   return guarded(
-      [&] { const std::unique_ptr<reprieve_manager> owner(std::exchange(place_for(manager, "manager"), nullptr)); });
+      [&] { const std::unique_ptr<reprieve_manager> owner(std::exchange(result_at(manager, "manager"), nullptr)); });
 }
 
 int reprieve_manager_save(reprieve_manager* manager, uint64_t number) {
@@ -122,8 +122,8 @@ int reprieve_manager_latest(reprieve_manager* manager, int* found, reprieve_chec
 
 int reprieve_manager_checkpoints(reprieve_manager* manager, size_t* count, const reprieve_checkpoint_info** list) {
   return guarded([&] {
-    place_for(count, "count") = 0;
-    place_for(list, "list") = nullptr;
+    result_at(count, "count") = 0;
+    result_at(list, "list") = nullptr;
     reprieve_manager& open = checked(manager, "manager");
     open.listed = open.manager->checkpoints();
     open.list.clear();

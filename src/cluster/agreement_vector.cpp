@@ -88,25 +88,25 @@ AgreementVector encode(const Contribution& contribution, int rank, int size) {
   return vector;
 }
 
-Verdict decode(const AgreementVector& vector, int size) {
-  Verdict verdict;
-  verdict.act_at = vector[kActAt];
-  verdict.first_index = -vector[kNegatedIndex];
-  verdict.last_index = vector[kIndex];
-  verdict.notice_index = vector[kNoticeIndex];
-  verdict.notice_rank = marked_rank(vector[kNoticeRank], size);
-  verdict.failed_rank = marked_rank(vector[kFailedRank], size);
-  verdict.closing_index = vector[kClosingIndex];
-  verdict.all_closing = vector[kNotClosing] == 0;
-  verdict.all_confirming = vector[kNotConfirming] == 0;
-  verdict.requested = static_cast<RequestedSave>(vector[kRequested]);
+CheckResult decode(const AgreementVector& vector, int size) {
+  CheckResult check_result;
+  check_result.act_at = vector[kActAt];
+  check_result.first_index = -vector[kNegatedIndex];
+  check_result.last_index = vector[kIndex];
+  check_result.notice_index = vector[kNoticeIndex];
+  check_result.notice_rank = marked_rank(vector[kNoticeRank], size);
+  check_result.failed_rank = marked_rank(vector[kFailedRank], size);
+  check_result.closing_index = vector[kClosingIndex];
+  check_result.all_closing = vector[kNotClosing] == 0;
+  check_result.all_confirming = vector[kNotConfirming] == 0;
+  check_result.requested = static_cast<RequestedSave>(vector[kRequested]);
   if (vector[kNegatedTimeLeft] != kNoDeadline) {
-    verdict.time_left = std::chrono::milliseconds(-vector[kNegatedTimeLeft]);
+    check_result.time_left = std::chrono::milliseconds(-vector[kNegatedTimeLeft]);
   }
-  verdict.step_time = std::chrono::nanoseconds(vector[kStepTime]);
-  verdict.check_cost = std::chrono::nanoseconds(-vector[kNegatedCheckCost]);
-  verdict.written = -vector[kNegatedWritten];
-  return verdict;
+  check_result.step_time = std::chrono::nanoseconds(vector[kStepTime]);
+  check_result.check_cost = std::chrono::nanoseconds(-vector[kNegatedCheckCost]);
+  check_result.written = -vector[kNegatedWritten];
+  return check_result;
 }
 
 nanoseconds CheckPlan::usual_cost(nanoseconds step_time) {

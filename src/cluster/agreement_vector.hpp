@@ -46,8 +46,8 @@ using AgreementVector = std::array<std::int64_t, 14>;
 AgreementVector encode(const Contribution& contribution, int rank, int size);
 
 /// What all ranks know after one check: the same on every rank.
-struct Verdict {
-  /// The boundary at which all ranks act on this verdict: the greatest `index + lag`. No rank has passed it.
+struct CheckResult {
+  /// The boundary at which all ranks act on this result: the greatest `index + lag`. No rank has passed it.
   BoundaryIndex act_at = 0;
   BoundaryIndex first_index = 0;  ///< lowest and highest boundary at which ranks posted
   BoundaryIndex last_index = 0;
@@ -64,7 +64,7 @@ struct Verdict {
   std::int64_t written = 0;                              ///< how many saves in the background all ranks have written
 };
 
-Verdict decode(const AgreementVector& vector, int size);
+CheckResult decode(const AgreementVector& vector, int size);
 
 // What the threads of all ranks send each other in one round: pure encoding and decoding, without MPI.
 
@@ -92,7 +92,7 @@ using RoundVector = std::array<std::int64_t, 7>;
 }
 
 /// What all ranks know after a round: the same on every rank.
-struct RoundVerdict {
+struct RoundResult {
   bool numbers_agree = false;  ///< or a message was lost
   BoundaryIndex limit = 0;     ///< the greatest: no rank has passed it
   bool any_failed = false;
@@ -101,7 +101,7 @@ struct RoundVerdict {
   bool any_notice = false;
 };
 
-[[nodiscard]] inline RoundVerdict decode(const RoundVector& vector) {
+[[nodiscard]] inline RoundResult decode(const RoundVector& vector) {
   return {vector[0] == -vector[1], vector[2], vector[3] != 0, vector[4] == 0, std::chrono::nanoseconds(vector[5]),
           vector[6] != 0};
 }

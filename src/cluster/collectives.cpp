@@ -118,7 +118,7 @@ std::vector<Bytes> Communicator::gather(std::span<const std::byte> mine, std::st
   check_entry(Kind::gather, 0, core::capture([&] {
                 buffers = std::make_unique<PartBuffers>();
                 auto& b = *buffers;
-                if (!is_chief()) {
+                if (!is_rank_0()) {
                   core::resize_or_report(b.mine, mine.size());
                   std::copy(mine.begin(), mine.end(), b.mine.begin());
                   b.sends.push_back({0, b.mine.data(), b.mine.size()});
@@ -198,7 +198,7 @@ Bytes Communicator::scatter(const std::vector<Bytes>& parts, std::string_view wh
   Parts theirs;
   const core::Outcome prepared = core::capture([&] {
     mine.sizes.resize(static_cast<std::size_t>(size_));
-    if (is_chief()) {
+    if (is_rank_0()) {
       mine.sizes.clear();
       for (const Bytes& part : parts) {
         mine.sizes.push_back(part.size());

@@ -88,7 +88,7 @@ class Communicator {
   [[nodiscard]] MPI_Comm handle() const noexcept { return comm_; }
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
-  [[nodiscard]] bool is_chief() const noexcept { return rank_ == 0; }
+  [[nodiscard]] bool is_rank_0() const noexcept { return rank_ == 0; }
   /// Ranks were missing, or have died.
   [[nodiscard]] bool broken() const noexcept { return broken_ || has_lost_ranks(comm_); }
   [[nodiscard]] const std::string& host() const noexcept {
@@ -140,9 +140,9 @@ class Communicator {
   }
   /// What @p make returns on rank 0, on every rank. If it throws there, all throw.
   template <class Make>
-  [[nodiscard]] auto from_chief(Make&& make, std::string_view what) -> std::invoke_result_t<Make&> {
+  [[nodiscard]] auto from_rank_0(Make&& make, std::string_view what) -> std::invoke_result_t<Make&> {
     Bytes bytes;
-    on_chief([&] { bytes = core::to_message(make()); }, what);
+    on_rank_0([&] { bytes = core::to_message(make()); }, what);
     broadcast(bytes, 0, what);
     return core::from_message<std::invoke_result_t<Make&>>(bytes);
   }
@@ -162,19 +162,19 @@ class Communicator {
 
   std::int64_t max(std::int64_t value, std::string_view what);
   /// The result of one reduction of the digests and the values of all ranks.
-  struct Comparison {
+  struct DigestComparison {
     bool is_equal = true;       ///< the digests are
     std::int64_t greatest = 0;  ///< of the values
   };
-  Comparison compare(std::uint64_t digest, std::int64_t value, std::string_view what);
+  DigestComparison compare(std::uint64_t digest, std::int64_t value, std::string_view what);
 
   /// If any rank has a failure, throws that of the lowest such rank, on every rank, with that rank as the origin.
   void agree(const core::Outcome& mine, std::string_view what);
 
   /// Runs @p operation on rank 0 alone, then agrees.
   template <class Operation>
-  void on_chief(Operation&& operation, std::string_view what) {
-    agree(is_chief() ? core::capture(std::forward<Operation>(operation)) : core::Outcome{}, what);
+  void on_rank_0(Operation&& operation, std::string_view what) {
+    agree(is_rank_0() ? core::capture(std::forward<Operation>(operation)) : core::Outcome{}, what);
   }
 
   /// Runs @p operation, which may be made of any number of operations of this communicator with anything between them,

@@ -338,7 +338,7 @@ std::int64_t Communicator::max(std::int64_t value, std::string_view what) {
 }
 
 /// The greatest complement is that of the smallest digest.
-Communicator::Comparison Communicator::compare(std::uint64_t digest, std::int64_t value, std::string_view what) {
+Communicator::DigestComparison Communicator::compare(std::uint64_t digest, std::int64_t value, std::string_view what) {
   Prepared& p = *prepared_;
   p.mine[Prepared::kDigest] = static_cast<std::int64_t>(digest);
   p.mine[Prepared::kDigestComplement] = ~p.mine[Prepared::kDigest];

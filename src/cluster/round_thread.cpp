@@ -312,17 +312,17 @@ void RoundThread::begin_round(bool has_news) {
 }
 
 /// Where a rank failed nobody need come further than to the next boundary: all will throw there.
-void RoundThread::end_round(const RoundVerdict& verdict) {
+void RoundThread::end_round(const RoundResult& check_result) {
   in_round_ = false;
   listening_ = false;
-  if (!verdict.numbers_agree) {
+  if (!check_result.numbers_agree) {
     throw Error(ErrorCode::internal, fmt::format("{}: not all ranks are in round {}", kWhat, mine_.number));
   }
   {
     const std::lock_guard lock(mutex_);
-    longest_of_all_ = verdict.longest_step;
-    *notice_waits_ = verdict.any_notice;
-    if (verdict.all_closing) {
+    longest_of_all_ = check_result.longest_step;
+    *notice_waits_ = check_result.any_notice;
+    if (check_result.all_closing) {
       phase_ = Phase::idle;
       gate_.open();
       requested_ = closing_ = closing_is_sent_ = false;
@@ -330,7 +330,7 @@ void RoundThread::end_round(const RoundVerdict& verdict) {
       resting_ = true;
     } else {
       closing_is_sent_ = mine_.closing;
-      check_at_ = verdict.any_failed ? mine_.limit : verdict.limit;
+      check_at_ = check_result.any_failed ? mine_.limit : check_result.limit;
       phase_ = Phase::decided;
     }
   }

@@ -225,7 +225,7 @@ class RoundThread {
   [[nodiscard]] bool is_occasion(bool has_news);
   [[nodiscard]] bool is_at_work() const;
   void begin_round(bool has_news);
-  void end_round(const RoundVerdict& verdict);
+  void end_round(const RoundResult& check_result);
   void break_down(std::exception_ptr error) noexcept;
   [[nodiscard]] bool may_begin() const { return phase_ == Phase::idle || closing_; }
   [[nodiscard]] bool is_asked() const { return closing_ ? !closing_is_sent_ : requested_; }

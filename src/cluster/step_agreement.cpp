@@ -22,13 +22,13 @@ constexpr std::chrono::milliseconds kLongWait{1000};
 }  // namespace
 
 StepAgreement::StepAgreement(ReductionChannel& channel, int rank, int size, AgreementOptions options,
-                             std::function<LocalView()> look, std::function<void(const Verdict&)> on_verdict)
+                             std::function<LocalView()> look, std::function<void(const CheckResult&)> on_check_result)
     : channel_(channel),
       rank_(rank),
       size_(size),
       options_(options),
       look_(std::move(look)),
-      on_verdict_(std::move(on_verdict)),
+      on_check_result_(std::move(on_check_result)),
       plan_(options.check_interval),
       clock_index_(1),  // the first step begins at the first boundary
       clock_start_(options_.now()),
@@ -50,7 +50,7 @@ void StepAgreement::handle_event(bool stopped) {
   AgreementVector result;
   if (channel_.test(result)) {
     check_cost_ = post_cost_;
-    on_verdict_(take(result));
+    on_check_result_(take(result));
   }
 }
 
@@ -82,16 +82,16 @@ void StepAgreement::restart_step_clock() noexcept {
   }
 }
 
-/// From the verdict alone, so that all ranks plan alike.
-void StepAgreement::plan_next_check(const Verdict& verdict) {
+/// From the result alone, so that all ranks plan alike.
+void StepAgreement::plan_next_check(const CheckResult& check_result) {
   if (rounds_ != nullptr) {
     rounds_->exchanged(index_);
     next_event_ = RoundThread::kNever;
     return;
   }
-  plan_.take({verdict.step_time, verdict.check_cost, verdict.last_index - planned_index_});
-  planned_index_ = verdict.last_index;
-  next_event_ = verdict.act_at + plan_.stride() - plan_.lag();
+  plan_.take({check_result.step_time, check_result.check_cost, check_result.last_index - planned_index_});
+  planned_index_ = check_result.last_index;
+  next_event_ = check_result.act_at + plan_.stride() - plan_.lag();
 }
 
 void StepAgreement::begin_phase() {
@@ -100,7 +100,7 @@ void StepAgreement::begin_phase() {
   next_event_ = index_ + 1;
 }
 
-std::int64_t StepAgreement::boundaries_until_verdict() const noexcept {
+std::int64_t StepAgreement::boundaries_until_result() const noexcept {
   if (pending_ && notice_is_sent_) {
     return complete_at_ - index_;
   }
@@ -130,7 +130,7 @@ void StepAgreement::complete() {
   const auto begin = options_.now();
   const AgreementVector result = wait("check", options_.peer_timeout);
   check_cost_ = post_cost_ + (options_.now() - begin);
-  on_verdict_(take(result));
+  on_check_result_(take(result));
 }
 
 void StepAgreement::drain() {
@@ -139,32 +139,32 @@ void StepAgreement::drain() {
   }
 }
 
-Verdict StepAgreement::take(const AgreementVector& result) {
+CheckResult StepAgreement::take(const AgreementVector& result) {
   pending_ = false;
-  const Verdict verdict = decode(result, size_);
-  plan_next_check(verdict);
-  return verdict;
+  const CheckResult check_result = decode(result, size_);
+  plan_next_check(check_result);
+  return check_result;
 }
 
-Verdict StepAgreement::confirm() {
+CheckResult StepAgreement::confirm() {
   drain();
   post(Contribution{.index = index_, .confirming = true});
   return take(wait("confirmation of a save", options_.peer_timeout));
 }
 
-void StepAgreement::check_met(const Verdict& verdict) const {
-  if (!verdict.all_confirming || verdict.first_index != verdict.last_index) {
+void StepAgreement::check_met(const CheckResult& check_result) const {
+  if (!check_result.all_confirming || check_result.first_index != check_result.last_index) {
     throw UsageError(
         fmt::format("the ranks make different calls: they met at step boundaries {} to {}, while rank {} is at {}, to "
                     "save or to finish",
-                    verdict.first_index, verdict.last_index, rank_, index_));
+                    check_result.first_index, check_result.last_index, rank_, index_));
   }
 }
 
-Verdict StepAgreement::fail(std::chrono::milliseconds limit) {
+CheckResult StepAgreement::fail(std::chrono::milliseconds limit) {
   const auto start = Clock::now();
   if (pending_) {
-    const Verdict earlier = take(wait("report of an error", limit));
+    const CheckResult earlier = take(wait("report of an error", limit));
     if (earlier.failed_rank >= 0) {
       return earlier;  // another rank failed first: its error is the one that all ranks get
     }
@@ -174,18 +174,18 @@ Verdict StepAgreement::fail(std::chrono::milliseconds limit) {
   return take(wait("report of an error", std::max(limit - spent, std::chrono::milliseconds(1))));
 }
 
-Verdict StepAgreement::close() {
+CheckResult StepAgreement::close() {
   if (pending_) {
-    const Verdict earlier = take(wait("end", options_.peer_timeout));
+    const CheckResult earlier = take(wait("end", options_.peer_timeout));
     if (earlier.failed_rank >= 0) {
       return earlier;
     }
   }
   for (;;) {
     post(Contribution{.index = index_, .closing = true});
-    const Verdict verdict = take(wait("end", options_.peer_timeout));
-    if (verdict.failed_rank >= 0 || verdict.all_closing) {
-      return verdict;
+    const CheckResult check_result = take(wait("end", options_.peer_timeout));
+    if (check_result.failed_rank >= 0 || check_result.all_closing) {
+      return check_result;
     }
   }
 }

@@ -6,17 +6,17 @@
 ///
 /// Every check is one reduction (element-wise maximum) of an AgreementVector. The protocol:
 ///
-/// 1. All ranks post reduction n at the same boundary. Which one that is, and the lag of 2., follow from the verdicts
+/// 1. All ranks post reduction n at the same boundary. Which one that is, and the lag of 2., follow from the results
 ///    of the reductions before it alone, so all ranks know both. The stride between checks is the least that keeps
 ///    their cost at one percent of the steps (`CheckPlan`); long steps are checked at every boundary.
-/// 2. All ranks act on the verdict at the same boundary, `lag` boundaries after the post: each waits there, and not
+/// 2. All ranks act on the result at the same boundary, `lag` boundaries after the post: each waits there, and not
 ///    earlier, for the reduction to complete. The lag, a fifth of the stride, hides the latency and the ranks' skew.
 /// 3. Before a save, all ranks confirm that they stand at the same boundary with a further reduction in the same
 /// sequence. So all know of a rank that failed or finished in between before they wait for it in the save.
 /// 4. A rank that fails or finishes posts the next reduction of the sequence out of turn; the others meet it at their
 ///    next one.
 ///
-/// Every rank takes part in the same sequence of reductions and sees the same verdicts in the same order; all decisions
+/// Every rank takes part in the same sequence of reductions and sees the same results in the same order; all decisions
 /// follow from them alone. The scheme descends from TensorFlow's failure handling, in which workers agree on the
 /// greatest step of all plus one; there a key-value store carries the message, here the reduction does.
 ///
@@ -72,9 +72,9 @@ class StepAgreement {
   using Clock = std::chrono::steady_clock;
 
   /// @param look  asked for this rank's view when it posts
-  /// @param on_verdict  called with every verdict, in order; may throw, which ends the agreement
+  /// @param on_check_result  called with every result, in order; may throw, which ends the agreement
   StepAgreement(ReductionChannel& channel, int rank, int size, AgreementOptions options,
-                std::function<LocalView()> look, std::function<void(const Verdict&)> on_verdict);
+                std::function<LocalView()> look, std::function<void(const CheckResult&)> on_check_result);
 
   /// From here on @p rounds decides at which boundaries the ranks check. All ranks call it before the first boundary.
   /// It must live as long as this.
@@ -91,27 +91,27 @@ class StepAgreement {
   }
 
   /// Waits until all ranks confirm that they stand at this boundary; a check under way is completed first. The caller
-  /// checks the verdict, which is not delivered to on_verdict: a rank may have failed, and may stand elsewhere.
-  /// @throws UnresponsiveError; what on_verdict throws
-  Verdict confirm();
-  /// @throws UsageError unless @p verdict says that all ranks have confirmed this boundary
-  void check_met(const Verdict& verdict) const;
+  /// checks the result, which is not delivered to on_check_result: a rank may have failed, and may stand elsewhere.
+  /// @throws UnresponsiveError; what on_check_result throws
+  CheckResult confirm();
+  /// @throws UsageError unless @p check_result says that all ranks have confirmed this boundary
+  void check_met(const CheckResult& check_result) const;
 
-  /// Reports the failure of this rank to the others. Returns when all know it: the verdict is delivered to on_verdict
-  /// there, not here. @throws UnresponsiveError after @p limit
-  Verdict fail(std::chrono::milliseconds limit);
+  /// Reports the failure of this rank to the others. Returns when all know it: the result is delivered to
+  /// on_check_result there, not here. @throws UnresponsiveError after @p limit
+  CheckResult fail(std::chrono::milliseconds limit);
 
-  /// Ends the sequence. Returns the verdict in which all ranks close, or the first one in which a rank failed; verdicts
-  /// are not delivered to on_verdict. @throws UnresponsiveError
-  Verdict close();
+  /// Ends the sequence. Returns the result in which all ranks close, or the first one in which a rank failed; results
+  /// are not delivered to on_check_result. @throws UnresponsiveError
+  CheckResult close();
 
   [[nodiscard]] BoundaryIndex index() const noexcept { return index_; }
   /// Boundaries between checks, at present.
   [[nodiscard]] std::int64_t stride() const noexcept { return plan_.stride(); }
   /// Boundaries from this one until a notice that this rank has is acted on. Not with threads.
-  [[nodiscard]] std::int64_t boundaries_until_verdict() const noexcept;
+  [[nodiscard]] std::int64_t boundaries_until_result() const noexcept;
   /// Other steps begin: the next boundary checks, whatever the steps before took. All ranks call it between the same
-  /// boundaries; a check under way is completed, so that they then have the same verdicts. Throws what on_verdict
+  /// boundaries; a check under way is completed, so that they then have the same results. Throws what on_check_result
   /// throws; UnresponsiveError
   void begin_phase();
   /// Lets the time since the last check not count as that of steps: after a save or a pause.
@@ -123,8 +123,8 @@ class StepAgreement {
   void post(Contribution contribution);
   void complete();
   void drain();
-  Verdict take(const AgreementVector& result);
-  void plan_next_check(const Verdict& verdict);
+  CheckResult take(const AgreementVector& result);
+  void plan_next_check(const CheckResult& check_result);
   std::chrono::nanoseconds measure_step_time(Clock::time_point now);
   AgreementVector wait(const char* doing, std::chrono::milliseconds limit);
 
@@ -134,17 +134,17 @@ class StepAgreement {
   int size_;
   AgreementOptions options_;
   std::function<LocalView()> look_;
-  std::function<void(const Verdict&)> on_verdict_;
+  std::function<void(const CheckResult&)> on_check_result_;
 
   BoundaryIndex index_ = 0;
   BoundaryIndex next_event_ = 1;  ///< boundary of the next post, test or completion
 
   bool pending_ = false;
-  BoundaryIndex complete_at_ = 0;  ///< where the pending reduction's verdict is acted on
+  BoundaryIndex complete_at_ = 0;  ///< where the pending reduction's result is acted on
   bool notice_is_sent_ = false;    ///< in the pending reduction, by this rank
   std::int64_t test_stride_ = 1;
 
-  // The same on all ranks, from the verdicts. The first check is at the first boundary, since a notice may have come
+  // The same on all ranks, from the results. The first check is at the first boundary, since a notice may have come
   // before it, and is acted on there.
   CheckPlan plan_;
   BoundaryIndex planned_index_ = 1;  ///< where the check was posted that was last planned from

@@ -70,7 +70,7 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
   auto code = ErrorCode::cluster;
   const auto spread = [&] {
     std::tie(code, text) = comm_.from_root(std::tuple(mine.code, mine.message), origin_rank, kSpreading);
-    if (comm_.is_chief()) {
+    if (comm_.is_rank_0()) {
       log_.write(events::Failed{origin_rank, to_string(code), text, run_calls});
     }
   };
@@ -100,9 +100,9 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
   handler::write_error_report(manager.impl().directory.opened(),
                               {comm_.rank(), comm_.host(), run_calls, failure.message});
   announce_failure();
-  cluster::Verdict verdict;
+  cluster::CheckResult check_result;
   try {
-    verdict = agreement_.fail(error_limit());
+    check_result = agreement_.fail(error_limit());
   } catch (const UnresponsiveError& unresponsive) {
     ended = true;
     if (cluster::has_lost_ranks(comm_.handle())) {
@@ -116,7 +116,7 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
     config.abort_fn(comm_.handle(), 1);
     std::rethrow_exception(error);
   }
-  hear_error_of_own(verdict.failed_rank, failure, error);
+  hear_error_of_own(check_result.failed_rank, failure, error);
 }
 
 /// If several ranks failed, all get the error of the lowest; what was thrown on this one must not be lost either.

@@ -84,7 +84,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       channel_(comm_),
       agreement_(
           channel_, comm_.rank(), comm_.size(), {.peer_timeout = config.peer_timeout}, [this] { return look(); },
-          [this](const cluster::Verdict& verdict) { hear(verdict); }),
+          [this](const cluster::CheckResult& check_result) { hear(check_result); }),
       exceptions_at_start_(std::uncaught_exceptions()),
       finalize_hook_([this] { at_finalize(); }) {
   if (!config.abort_fn) {
@@ -104,7 +104,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   }
   note_if_finished();
   plan_periodic_save();
-  if (comm_.is_chief()) {
+  if (comm_.is_rank_0()) {
     if (!restored) {
       core::log::info("no checkpoint in {}: beginning at step {}", manager.directory().string(), steps());
     }
@@ -122,7 +122,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   }
   worker_lock_ = handler::record_workers(comm_, manager.directory());
   save_time_ = local_copy_time_ = Clock::now();
-  if (comm_.is_chief() && config.save_fn && !manager.options().local_directory.empty()) {
+  if (comm_.is_rank_0() && config.save_fn && !manager.options().local_directory.empty()) {
     core::log::warning("no node-local copies are taken: they cannot hold what the save function writes");
   }
   join_manager();
@@ -181,7 +181,7 @@ void PreemptionCheckpointHandler::Impl::note_if_finished() {
   }
   if (already_finished) {
     log_.write(events::AlreadyFinished{*already_finished});
-    if (comm_.is_chief()) {
+    if (comm_.is_rank_0()) {
       core::log::info("the run in {} is already finished, at step {}", manager.directory().string(), *already_finished);
     }
   }
@@ -252,7 +252,7 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::local_state() {
   cluster::LocalView view;
   view.requested = requested_;
   view.written = static_cast<std::int64_t>(manager.impl().background->written());
-  if (comm_.is_chief() && takes_local_copies() && Clock::now() - local_copy_time_ >= manager.options().local_every) {
+  if (comm_.is_rank_0() && takes_local_copies() && Clock::now() - local_copy_time_ >= manager.options().local_every) {
     view.requested = std::max(view.requested, cluster::RequestedSave::local);
   }
   if (const auto due = next_save_by_time(); due && Clock::now() >= *due) {
@@ -267,39 +267,39 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::local_state() {
   return view;
 }
 
-void PreemptionCheckpointHandler::Impl::hear(const cluster::Verdict& verdict) {
-  hear_problems(verdict);
-  decide(verdict);
+void PreemptionCheckpointHandler::Impl::hear(const cluster::CheckResult& check_result) {
+  hear_problems(check_result);
+  decide(check_result);
 }
 
-void PreemptionCheckpointHandler::Impl::hear_problems(const cluster::Verdict& verdict) {
-  note_step_time(verdict);
-  if (verdict.failed_rank >= 0) {
-    hear_error(verdict.failed_rank, {});
+void PreemptionCheckpointHandler::Impl::hear_problems(const cluster::CheckResult& check_result) {
+  note_step_time(check_result);
+  if (check_result.failed_rank >= 0) {
+    hear_error(check_result.failed_rank, {});
   }
-  if (verdict.closing_index >= 0 && agreement_.index() > verdict.closing_index) {
+  if (check_result.closing_index >= 0 && agreement_.index() > check_result.closing_index) {
     fail(std::make_exception_ptr(UsageError(
         fmt::format("the ranks make different numbers of calls: a rank finished its handler after step boundary "
                     "{}, while rank {} is at step boundary {}",
-                    verdict.closing_index, comm_.rank(), agreement_.index()))));
+                    check_result.closing_index, comm_.rank(), agreement_.index()))));
   }
-  comm_.set_last_seen(fmt::format("step boundary {}", verdict.first_index));
+  comm_.set_last_seen(fmt::format("step boundary {}", check_result.first_index));
 }
 
-void PreemptionCheckpointHandler::Impl::decide(const cluster::Verdict& verdict) {
-  policy_.decide(verdict, {notices_.agreed().has_value(), manager.background_save_pending(),
-                           static_cast<std::int64_t>(manager.impl().background->begun())});
+void PreemptionCheckpointHandler::Impl::decide(const cluster::CheckResult& check_result) {
+  policy_.decide(check_result, {notices_.agreed().has_value(), manager.background_save_pending(),
+                                static_cast<std::int64_t>(manager.impl().background->begun())});
   plan_alarm(policy_.decision() ? kAlarmAfterSave : cluster::kCheckInterval);
 }
 
 /// At the first boundary no step has been measured yet.
-void PreemptionCheckpointHandler::Impl::note_step_time(const cluster::Verdict& verdict) {
-  if (verdict.first_index <= 1) {
+void PreemptionCheckpointHandler::Impl::note_step_time(const cluster::CheckResult& check_result) {
+  if (check_result.first_index <= 1) {
     return;
   }
-  longest_step_ = std::max(longest_step_, verdict.step_time);
-  longest_known_step_ = std::max(longest_known_step_, verdict.step_time);
-  log_.step(run_calls, verdict.step_time);
+  longest_step_ = std::max(longest_step_, check_result.step_time);
+  longest_known_step_ = std::max(longest_known_step_, check_result.step_time);
+  log_.step(run_calls, check_result.step_time);
 }
 
 /// Before a boundary is counted, so that the round stops this rank there. The thread looks only now and then.
@@ -310,7 +310,7 @@ void PreemptionCheckpointHandler::Impl::send_news() {
   if (notices_.any_unsent()) [[unlikely]] {
     threads_->thread.request(true);
   }
-  if (comm_.is_chief() && !policy_.commit_is_planned() && manager.background_save_pending()) [[unlikely]] {
+  if (comm_.is_rank_0() && !policy_.commit_is_planned() && manager.background_save_pending()) [[unlikely]] {
     ask_for_commit();
   }
 }
@@ -340,13 +340,13 @@ void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
   if (const auto due = next_save_by_time(); due && !notice) {
     wake_at(*due);
   }
-  if (comm_.is_chief() && takes_local_copies() && !notice) {
+  if (comm_.is_rank_0() && takes_local_copies() && !notice) {
     wake_at(local_copy_time_ + manager.options().local_every);
   }
-  if (comm_.is_chief()) {
+  if (comm_.is_rank_0()) {
     wake_at(log_.next_step());
   }
-  if (policy_.trains_on() && notice && notice->deadline && policy_.has_verdict()) {
+  if (policy_.trains_on() && notice && notice->deadline && policy_.has_check_result()) {
     const auto lead = std::chrono::duration_cast<Clock::duration>(handler::final_save_lead(policy_.grace()));
     wake_at(std::min<Clock::time_point>(now + kLookWhileTrainingOn, *notice->deadline - lead));
   }
@@ -380,7 +380,7 @@ void PreemptionCheckpointHandler::Impl::check_usable() const {
 
 /// Both kinds of calls count, which is hardly what a program wants that makes both.
 void PreemptionCheckpointHandler::Impl::note_use_of_run() {
-  if (!uses_run && counts_boundaries && comm_.is_chief()) {
+  if (!uses_run && counts_boundaries && comm_.is_rank_0()) {
     core::log::warning(
         "this program calls run() and save_checkpoint_if_preempted(), and both count in total_run_calls(): call "
         "step_boundary() where no step is made, or set count_boundaries (termination.count_boundaries) to false");
@@ -424,7 +424,7 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
   const bool decision_is_due = policy_.decision_is_due(here);
   if (!threads_ && notices_.any() && !decision_is_due) [[unlikely]] {
     notices_.report_if_one_waits(here, [&] {
-      return policy_.preemption_is_decided() ? policy_.decision()->at - here : agreement_.boundaries_until_verdict();
+      return policy_.preemption_is_decided() ? policy_.decision()->at - here : agreement_.boundaries_until_result();
     });
   }
   return !decision_is_due && !periodic_save_is_due() && !policy_.commit_is_due(here) && !dry_run_is_due();
@@ -438,7 +438,7 @@ bool PreemptionCheckpointHandler::Impl::saves_automatically() const {
 /// Rank 0 alone asks for these saves. A save that the program has made through the manager counts as well.
 std::optional<Clock::time_point> PreemptionCheckpointHandler::Impl::next_save_by_time() const {
   const bool by_setting = config.save_every.value_or(milliseconds(0)).count() > 0;
-  if (!comm_.is_chief() || (!by_setting && !saves_automatically())) {
+  if (!comm_.is_rank_0() || (!by_setting && !saves_automatically())) {
     return std::nullopt;
   }
   if (by_setting) {
@@ -459,7 +459,7 @@ bool PreemptionCheckpointHandler::Impl::dry_run_is_due() const {
 
 /// Rank 0 has it, and the others hear of it as of any other.
 void PreemptionCheckpointHandler::Impl::give_notice(const char* source, const char* message) {
-  if (comm_.is_chief()) {
+  if (comm_.is_rank_0()) {
     notices_.give(source, message);
   }
 }
@@ -492,7 +492,7 @@ void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn
 void PreemptionCheckpointHandler::Impl::begin_phase() {
   check_usable();
   agreement_.begin_phase();
-  // All ranks have the same verdicts here: what follows from them need not wait for steps of the new phase.
+  // All ranks have the same results here: what follows from them need not wait for steps of the new phase.
   policy_.bring_forward(agreement_.index() + 1);
 }
 

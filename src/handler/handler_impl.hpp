@@ -123,10 +123,10 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   // Checks (handler_impl.cpp).
   [[nodiscard]] cluster::LocalView look();
   [[nodiscard]] cluster::LocalView local_state();
-  void hear(const cluster::Verdict& verdict);
-  void decide(const cluster::Verdict& verdict);
-  void hear_problems(const cluster::Verdict& verdict);
-  void note_step_time(const cluster::Verdict& verdict);
+  void hear(const cluster::CheckResult& check_result);
+  void decide(const cluster::CheckResult& check_result);
+  void hear_problems(const cluster::CheckResult& check_result);
+  void note_step_time(const cluster::CheckResult& check_result);
   void send_news();
   void ask_for_commit();
   void plan_alarm(std::chrono::milliseconds not_before);
@@ -191,7 +191,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void leave();
 
   // The end (saving.cpp).
-  [[nodiscard]] cluster::Verdict agree_here();
+  [[nodiscard]] cluster::CheckResult agree_here();
   void confirm();
   void confirm_or_fail();
   void learn_decided_notice();

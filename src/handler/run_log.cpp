@@ -115,14 +115,14 @@ DryRun::Action DryRun::take_action(std::uint64_t run_calls, bool is_last) noexce
 /// The first step may set up what the others use.
 void DryRun::watch_memory(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
   const std::vector<VariableMemory> variables = memory_of(registry);
-  if (comm.is_chief()) {
+  if (comm.is_rank_0()) {
     memory_watch_.after_step(variables);
   }
   // What MPI and the threads of this library change by themselves.
   for (int call = 0; call < kCallsInPause; ++call) {
     static_cast<void>(comm.max(call, "a pause for a look at the memory"));
   }
-  if (comm.is_chief()) {
+  if (comm.is_rank_0()) {
     std::this_thread::sleep_for(kPauseForMemory);
     memory_watch_.after_pause();
   }

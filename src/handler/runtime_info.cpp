@@ -73,7 +73,7 @@ std::optional<termination::DeadlineSettings> deadline_of(const TerminationConfig
 RuntimeInfo find_runtime_info(cluster::Communicator& comm, TerminationConfig& config, bool reads_settings) {
   PlatformInfo where;
   MetadataServer metadata{};
-  std::tie(where.platform, where.device, where.evidence, metadata) = comm.from_chief(
+  std::tie(where.platform, where.device, where.evidence, metadata) = comm.from_rank_0(
       [&] {
         const PlatformInfo found = where_we_are(config, lookup(reads_settings));
         return std::tuple(found.platform, found.device, found.evidence, *filled_in(config, found).metadata);
@@ -102,7 +102,7 @@ termination::SourceSettings sources_of(cluster::Communicator& comm, const Termin
   if (config.metadata != MetadataServer::none && comm.is_node_leader()) {
     settings.metadata = *config.metadata;
   }
-  if (comm.is_chief()) {
+  if (comm.is_rank_0()) {
     if (config.preempt_file) {
       settings.save_file = directory / core::kSaveFile;
     }
@@ -120,7 +120,7 @@ termination::SourceSettings sources_of(cluster::Communicator& comm, const Termin
 /// Without the list others see less, so nothing here is an error.
 std::unique_ptr<core::WorkerLock> record_workers(cluster::Communicator& comm, const std::filesystem::path& directory) {
   const auto all = comm.gather_values(core::Worker::self(comm.rank(), comm.host()), "listing the ranks");
-  if (comm.is_chief()) {
+  if (comm.is_rank_0()) {
     try {
       core::write_worker_record(directory, core::json_of(all));
     } catch (const Error& error) {

@@ -45,24 +45,24 @@ std::chrono::duration<double> automatic_interval(std::chrono::duration<double> c
   return std::max({best, cost / kMostSaving, Seconds(kLeastInterval)});
 }
 
-void SavePolicy::decide(const cluster::Verdict& verdict, const SaveSituation& situation) {
+void SavePolicy::decide(const cluster::CheckResult& check_result, const SaveSituation& situation) {
   using Kind = Decision::Kind;
-  note(verdict);
-  // A verdict from before the save began counts fewer.
-  if (situation.background_is_pending && !commit_at_ && verdict.written == situation.background_begun) {
-    commit_at_ = verdict.act_at;
+  note(check_result);
+  // A result from before the save began counts fewer.
+  if (situation.background_is_pending && !commit_at_ && check_result.written == situation.background_begun) {
+    commit_at_ = check_result.act_at;
   }
   if (preemption_is_near()) {
     return;
   }
-  if (verdict.notice_rank >= 0 && !situation.notice_is_agreed) {
-    decision_ = Decision{Kind::preemption, verdict.act_at, verdict.notice_rank, SaveReason::Kind::preemption};
+  if (check_result.notice_rank >= 0 && !situation.notice_is_agreed) {
+    decision_ = Decision{Kind::preemption, check_result.act_at, check_result.notice_rank, SaveReason::Kind::preemption};
   } else if (trains_on_ && final_save_is_due(grace())) {
-    decision_ = Decision{Kind::final_save, verdict.act_at, verdict.notice_rank, SaveReason::Kind::preemption};
-  } else if (verdict.requested != cluster::RequestedSave::none && !decision_ && !situation.notice_is_agreed) {
-    const bool is_user = verdict.requested == cluster::RequestedSave::user;
-    const bool is_near = verdict.requested == cluster::RequestedSave::local;
-    decision_ = Decision{is_near ? Kind::local_copy : Kind::requested_save, verdict.act_at, -1,
+    decision_ = Decision{Kind::final_save, check_result.act_at, check_result.notice_rank, SaveReason::Kind::preemption};
+  } else if (check_result.requested != cluster::RequestedSave::none && !decision_ && !situation.notice_is_agreed) {
+    const bool is_user = check_result.requested == cluster::RequestedSave::user;
+    const bool is_near = check_result.requested == cluster::RequestedSave::local;
+    decision_ = Decision{is_near ? Kind::local_copy : Kind::requested_save, check_result.act_at, -1,
                          is_user ? SaveReason::Kind::user : SaveReason::Kind::periodic};
   }
 }
@@ -89,9 +89,9 @@ void SavePolicy::plan_periodic_save(std::uint64_t steps) noexcept {
 }
 
 GraceInputs SavePolicy::grace() const {
-  const cluster::Verdict verdict = verdict_.value_or(cluster::Verdict{});
-  return {verdict.time_left.value_or(std::chrono::milliseconds(0)), save_times_.upper_estimate(), verdict.step_time,
-          cluster::kCheckInterval, rules_.grace_margin};
+  const cluster::CheckResult check_result = check_result_.value_or(cluster::CheckResult{});
+  return {check_result.time_left.value_or(std::chrono::milliseconds(0)), save_times_.upper_estimate(),
+          check_result.step_time, cluster::kCheckInterval, rules_.grace_margin};
 }
 
 }  // namespace reprieve::handler

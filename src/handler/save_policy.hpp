@@ -97,7 +97,7 @@ struct SaveRules {
   std::chrono::milliseconds grace_margin{0};
 };
 
-/// What a decision depends on besides the verdict.
+/// What a decision depends on besides the result.
 struct SaveSituation {
   bool notice_is_agreed = false;       ///< all ranks know of a notice
   bool background_is_pending = false;  ///< a save in the background is begun and not committed
@@ -108,10 +108,10 @@ class SavePolicy {
  public:
   explicit SavePolicy(SaveRules rules) : rules_(rules) {}
 
-  /// @p verdict is the latest one.
-  void note(const cluster::Verdict& verdict) { verdict_ = verdict; }
+  /// @p check_result is the latest one.
+  void note(const cluster::CheckResult& check_result) { check_result_ = check_result; }
   /// The same, and decides by it.
-  void decide(const cluster::Verdict& verdict, const SaveSituation& situation);
+  void decide(const cluster::CheckResult& check_result, const SaveSituation& situation);
 
   [[nodiscard]] const std::optional<Decision>& decision() const noexcept { return decision_; }
   [[nodiscard]] bool decision_is_due(cluster::BoundaryIndex here) const noexcept {
@@ -165,13 +165,13 @@ class SavePolicy {
   void train_on() noexcept { trains_on_ = true; }
   void stop_training() noexcept { trains_on_ = false; }
   [[nodiscard]] bool trains_on() const noexcept { return trains_on_; }
-  /// What the last verdict says of the time that is left.
+  /// What the last result says of the time that is left.
   [[nodiscard]] GraceInputs grace() const;
-  [[nodiscard]] bool has_verdict() const noexcept { return verdict_.has_value(); }
+  [[nodiscard]] bool has_check_result() const noexcept { return check_result_.has_value(); }
 
  private:
   SaveRules rules_;
-  std::optional<cluster::Verdict> verdict_;  ///< the latest
+  std::optional<cluster::CheckResult> check_result_;  ///< the latest
   std::optional<Decision> decision_;
   std::optional<cluster::BoundaryIndex> commit_at_;
   std::uint64_t next_periodic_step_ = 0;

@@ -62,7 +62,7 @@ void PreemptionCheckpointHandler::Impl::learn_notice(int one_of_them) {
     comm_.together(
         [&] {
           notices_.share(one_of_them);
-          if (comm_.is_chief()) {
+          if (comm_.is_rank_0()) {
             const TerminationNotice& notice = *notices_.agreed();
             core::log::warning("preemption: {} on rank {} ({}), {}; all ranks agreed on step {}", notice.source,
                                notice.rank, notice.host, notice.message, run_calls);
@@ -128,7 +128,7 @@ SaveReport PreemptionCheckpointHandler::Impl::save_by_function(const CheckpointM
   if (made && is_another(*made, before)) {
     return {made->path, made->number, made->size_bytes, seconds, seconds};
   }
-  if (comm_.is_chief()) {
+  if (comm_.is_rank_0()) {
     core::log::warning(
         "the save function left no new checkpoint in {}: the next start restores {}, unless the program restores "
         "something by itself",
@@ -155,7 +155,7 @@ void PreemptionCheckpointHandler::Impl::or_put_off(SaveReason::Kind reason, Save
 void PreemptionCheckpointHandler::Impl::put_off(const StorageError& error) {
   save_time_ = Clock::now();
   log_.write(events::SavePutOff{failed_saves_, run_calls});
-  if (comm_.is_chief()) {
+  if (comm_.is_rank_0()) {
     core::log::warning(
         "periodic save {} of {} in a row that failed (termination.save_attempts): {}; the run continues, and "
         "the next interval tries again",
@@ -174,7 +174,7 @@ void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reas
   save_time_ = Clock::now();
   if (manager.background_save_pending() && manager.options().background_busy == BackgroundBusy::skip) {
     log_.write(events::SaveSkipped{steps()});
-    if (comm_.is_chief()) {
+    if (comm_.is_rank_0()) {
       core::log::info("the checkpoint at step {} is left out: the one before is still being written", steps());
     }
     return;
@@ -281,7 +281,7 @@ void PreemptionCheckpointHandler::Impl::note_commit(const SaveReport& report) {
         failed_saves_ = 0;
         const bool is_first = !policy_.save_time_is_known();
         policy_.note_save(Seconds(report.seconds), Seconds(report.blocked_seconds));
-        if (is_first && comm_.is_chief()) {
+        if (is_first && comm_.is_rank_0()) {
           report_interval(report);
           warn_if_save_does_not_fit(Seconds(report.seconds), "the first save");
         }
@@ -349,7 +349,7 @@ bool PreemptionCheckpointHandler::Impl::continues_after_save() {
     return false;
   }
   policy_.train_on();
-  if (comm_.is_chief()) {
+  if (comm_.is_rank_0()) {
     core::log::info("{:.1f} s are left: training on, with another checkpoint before the end", inputs.time_left.count());
     log_.write(events::TrainOn{run_calls, Seconds(inputs.time_left).count()});
   }
@@ -359,7 +359,7 @@ bool PreemptionCheckpointHandler::Impl::continues_after_save() {
 ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
   ExitContext context{comm_.handle(), *config.restart_code, *notices_.agreed(),
                       last_save ? last_save->path.string() : ""};
-  if (comm_.is_chief()) {
+  if (comm_.is_rank_0()) {
     core::log::info("saved {} {} after the notice; leaving with code {}", context.checkpoint,
                     core::seconds_text(handler::seconds_since(context.notice.time)), context.exit_code);
     log_.write(
@@ -440,14 +440,14 @@ void PreemptionCheckpointHandler::Impl::report_longest_step() {
 
 // The end of a handler: the boundary at which all ranks wait for each other, and the last agreement.
 
-/// All ranks stand at this boundary with the same verdict, or all throw.
-cluster::Verdict PreemptionCheckpointHandler::Impl::agree_here() {
-  cluster::Verdict verdict;
+/// All ranks stand at this boundary with the same result, or all throw.
+cluster::CheckResult PreemptionCheckpointHandler::Impl::agree_here() {
+  cluster::CheckResult check_result;
   core::Outcome heard;
   try {
-    verdict = agreement_.confirm();
-    hear_problems(verdict);
-    agreement_.check_met(verdict);
+    check_result = agreement_.confirm();
+    hear_problems(check_result);
+    agreement_.check_met(check_result);
   } catch (const std::bad_alloc&) {
     heard = core::failure_of(std::current_exception());  // after the others have got it
   }
@@ -460,10 +460,10 @@ cluster::Verdict PreemptionCheckpointHandler::Impl::agree_here() {
     notices_.forget_sent();
     throw;
   }
-  return verdict;
+  return check_result;
 }
 
-/// The same, and all decide by that verdict.
+/// The same, and all decide by that result.
 void PreemptionCheckpointHandler::Impl::confirm() { decide(agree_here()); }
 
 /// A rank that stands elsewhere gets the error, or it would continue as if nothing were wrong.
@@ -478,7 +478,7 @@ void PreemptionCheckpointHandler::Impl::confirm_or_fail() {
   }
 }
 
-/// All ranks stand here with the same verdicts: what they imply need not wait for a later boundary, there may be none.
+/// All ranks stand here with the same results: what they imply need not wait for a later boundary, there may be none.
 void PreemptionCheckpointHandler::Impl::learn_decided_notice() {
   if (policy_.preemption_is_decided()) {
     learn_notice(policy_.decision()->notice_rank);
@@ -585,16 +585,16 @@ void PreemptionCheckpointHandler::Impl::close() {
   if (ended) {
     return;
   }
-  const cluster::Verdict verdict = agreement_.close();
-  if (verdict.failed_rank >= 0) {
-    hear_error(verdict.failed_rank, {});
+  const cluster::CheckResult check_result = agreement_.close();
+  if (check_result.failed_rank >= 0) {
+    hear_error(check_result.failed_rank, {});
   }
   ended = true;
   rest_threads(config.peer_timeout);
-  if (verdict.first_index != verdict.last_index) {
+  if (check_result.first_index != check_result.last_index) {
     throw UsageError(
         fmt::format("the ranks make different numbers of calls: the last step boundary of one is {}, of another {}",
-                    verdict.first_index, verdict.last_index));
+                    check_result.first_index, check_result.last_index));
   }
   commit();
   // Not where a program left its loop without a word: nobody knows then whether all steps are done.
@@ -602,9 +602,9 @@ void PreemptionCheckpointHandler::Impl::close() {
   if (is_complete) {
     save_last_step();
   }
-  if (comm_.is_chief() && is_complete && notices_.agreed()) {
+  if (comm_.is_rank_0() && is_complete && notices_.agreed()) {
     core::log::info("all steps are done: the program may end in spite of the notice");
-  } else if (comm_.is_chief() && !notices_.agreed() && notices_.own()) {
+  } else if (comm_.is_rank_0() && !notices_.agreed() && notices_.own()) {
     core::log::info("a notice came after the last step boundary: nothing is saved for it");
   }
   report_longest_step();
@@ -623,7 +623,7 @@ bool PreemptionCheckpointHandler::Impl::leave_manager() noexcept {
 
 /// The other ranks' errors since the last boundary reach this rank in the destructor, which cannot throw them.
 void PreemptionCheckpointHandler::Impl::warn_if_not_finished() const {
-  if (comm_.is_chief() && !is_over && agreement_.index() > met_at_) {
+  if (comm_.is_rank_0() && !is_over && agreement_.index() > met_at_) {
     core::log::warning(
         "the handler was not finished: call finish() after the last step, or what fails on another rank after this "
         "rank's last step boundary, and a notice after it, are only logged");
@@ -662,7 +662,7 @@ void PreemptionCheckpointHandler::Impl::at_finalize() noexcept {
     return;
   }
   if (!ended && !ranks_are_missing()) {
-    if (comm_.is_chief()) {
+    if (comm_.is_rank_0()) {
       core::log::warning(
           "MPI_Finalize was called while a handler lives: its end is now; call finish() after the last step, or put "
           "the "

@@ -103,14 +103,14 @@ class LibraryFiles {
 
   [[nodiscard]] FileParts write() const {
     FileParts parts;
-    in_new_directory(
-        "writing the files of a library", [&](cluster::Communicator& ranks, const core::Directory& directory) {
-          functions_.write((directory.path() / "state").string());
-          ranks.barrier("all have written");
-          for (const auto& [name, size] : ranks.from_chief([&] { return files_in(directory); }, "sizes of the files")) {
-            parts.push_back(part_of(directory, name, size, ranks));
-          }
-        });
+    in_new_directory("writing the files of a library", [&](cluster::Communicator& ranks,
+                                                           const core::Directory& directory) {
+      functions_.write((directory.path() / "state").string());
+      ranks.barrier("all have written");
+      for (const auto& [name, size] : ranks.from_rank_0([&] { return files_in(directory); }, "sizes of the files")) {
+        parts.push_back(part_of(directory, name, size, ranks));
+      }
+    });
     return parts;
   }
 
@@ -142,9 +142,9 @@ class LibraryFiles {
   /// A directory that a rank does not see must not show in the save before the end of the job.
   void check(const std::string& name) const {
     in_new_directory("trying the directory of add_files", [&](cluster::Communicator& ranks, const core::Directory&) {
-      const std::string chiefs = ranks.from_chief([&] { return name; }, "comparing the calls of add_files");
-      if (chiefs != name) {
-        throw UsageError("the ranks call add_files in different orders: '" + chiefs + "' and '" + name + "'");
+      const std::string of_rank_0 = ranks.from_rank_0([&] { return name; }, "comparing the calls of add_files");
+      if (of_rank_0 != name) {
+        throw UsageError("the ranks call add_files in different orders: '" + of_rank_0 + "' and '" + name + "'");
       }
     });
   }
@@ -156,7 +156,7 @@ class LibraryFiles {
     std::optional<MadeDirectory> made;  // on rank 0; until all have ended
     ranks.together(
         [&] {
-          const auto name = ranks.from_chief([&] { return made.emplace(directory_).name(); }, what);
+          const auto name = ranks.from_rank_0([&] { return made.emplace(directory_).name(); }, what);
           use(ranks, open_made(directory_ / name));
         },
         what);

@@ -73,7 +73,7 @@ LocalOwner LocalOwner::of(CheckpointManager::Impl& manager) {
     return LocalOwner{identity.directory_id(), manager::directory_key(manager.directory.opened()), identity.launch(),
                       identity.run()};
   };
-  return manager.comm.from_chief(own, kTaking);
+  return manager.comm.from_rank_0(own, kTaking);
 }
 
 std::unique_ptr<LocalCopies> LocalCopies::make(CheckpointManager::Impl& manager) {
@@ -81,7 +81,7 @@ std::unique_ptr<LocalCopies> LocalCopies::make(CheckpointManager::Impl& manager)
     return manager.comm.together([&] { return std::make_unique<LocalCopies>(manager); }, kTaking);
   } catch (const StorageError& error) {
     const std::uint64_t failures = manager.local_failures++;
-    if (manager.comm.is_chief() && (failures & (failures + 1)) == 0) {
+    if (manager.comm.is_rank_0() && (failures & (failures + 1)) == 0) {
       core::log::warning("no node-local copy was taken ({} so far): {}", failures + 1, error.what());
     }
     return nullptr;
@@ -115,7 +115,7 @@ LocalCopies::LocalCopies(CheckpointManager::Impl& manager)
       emergency_save_(std::make_shared<EmergencySave>(
           manager.directory.opened(), node_directory_,
           EmergencySave::Rank{owner_.launch, manager.comm.rank(), manager.comm.size()})) {
-  manager.comm.on_chief([&] { manager.identity->begin_copies(manager.newest_committed()); }, kTaking);
+  manager.comm.on_rank_0([&] { manager.identity->begin_copies(manager.newest_committed()); }, kTaking);
   if (manager.options.local_partner) {
     find_partners();
   }
@@ -124,7 +124,7 @@ LocalCopies::LocalCopies(CheckpointManager::Impl& manager)
 void LocalCopies::find_partners() {
   cluster::Communicator& comm = manager_.comm;
   core::Bytes text;
-  comm.on_chief(
+  comm.on_rank_0(
       [&] {
         if (!manager_.options.local_domains.empty()) {
           text = core::to_bytes(read_domains(manager_.options.local_domains));
@@ -143,7 +143,7 @@ void LocalCopies::find_partners() {
   if (is_possible && comm.max(directory_.is_in_memory() ? 0 : 1, kTaking) == 0) {
     transfer_ = std::make_unique<LocalTransfer>(comm, directory_, owner_.launch, partners);
     kept_ = transfer_->kept();
-  } else if (comm.is_chief()) {
+  } else if (comm.is_rank_0()) {
     core::log::warning("local_partner has no effect: {}",
                        is_possible ? "local_directory is not in memory" : "all ranks run on one host");
   }
@@ -255,7 +255,7 @@ storage::FileMetadata LocalCopies::agree_on_metadata(const CheckpointManager::Sa
     return Agreed{manager_.choose_number(request), manager_.identity->next_save().save, wall_clock_us()};
   };
   std::uint64_t save = 0;
-  std::tie(metadata.number, save, metadata.time_us) = manager_.comm.from_chief(agree, kTaking);
+  std::tie(metadata.number, save, metadata.time_us) = manager_.comm.from_rank_0(agree, kTaking);
   metadata.identity = storage::SaveIdentity{owner_.directory_id, owner_.run, save};
   metadata.run_calls = request.run_calls;
   metadata.world_size = manager_.comm.size();
@@ -270,7 +270,7 @@ storage::LocalCopy LocalCopies::name_copy(const storage::FileMetadata& metadata,
     const Commit newest = manager_.newest_committed();
     return Known{layout_digest, newest.run, newest.save};
   };
-  const auto [layout, known_run, known_save] = manager_.comm.from_chief(know, kTaking);
+  const auto [layout, known_run, known_save] = manager_.comm.from_rank_0(know, kTaking);
   return {.save = *metadata.identity,
           .launch = owner_.launch,
           .directory_key = owner_.directory_key,
@@ -356,7 +356,7 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
   }
   std::shared_ptr<storage::PartSlot>& slot = slots_.at(free_slot);
   std::optional<storage::StructureImage> image;
-  comm.on_chief(
+  comm.on_rank_0(
       [&] {
         image = writer.image();
         last_ = {metadata.run_calls.value_or(metadata.number), metadata.time_us,
@@ -398,7 +398,7 @@ void LocalCopies::report_failure(const Error& error) noexcept {
   }
   core::log::or_warn(kNotRecorded, [&] {
     manager_.record(events::LocalCopyFailed{error.what(), failures_});
-    if (manager_.comm.is_chief()) {
+    if (manager_.comm.is_rank_0()) {
       core::log::warning("no node-local copy was taken ({} so far): {}", failures_, error.what());
     }
   });
@@ -436,7 +436,7 @@ void LocalCopies::report_complete() {
 void LocalCopies::report_missing_partner() {
   if (!std::exchange(has_reported_missing_partner_, true)) {
     manager_.record(events::LocalCopyWithoutPartner{});
-    if (manager_.comm.is_chief()) {
+    if (manager_.comm.is_rank_0()) {
       core::log::warning(
           "a node-local copy lies on one host only: a partner had no room for it; the loss of a host loses it");
     }

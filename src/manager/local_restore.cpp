@@ -122,7 +122,7 @@ class LocalRestore {
       }
       remove_flushed_parts(manager_.directory.opened(), manager_.options.prefix, finisher_.target().newest_checkpoint);
     };
-    comm_.on_chief(end, kTakingCopy);
+    comm_.on_rank_0(end, kTakingCopy);
     return std::nullopt;
   }
 
@@ -202,7 +202,7 @@ class LocalRestore {
       const auto words = index.checksums.span();
       return std::vector<std::uint64_t>(words.begin(), words.end());
     };
-    index.checksums = storage::SharedWords(comm_.from_chief(collect, kTakingCopy));
+    index.checksums = storage::SharedWords(comm_.from_rank_0(collect, kTakingCopy));
   }
 
   /// They lie in the part of rank 0 alone.
@@ -264,7 +264,7 @@ class LocalRestore {
     };
     try {
       auto restored = walk_.local_copy(restorer, name, choose);
-      if (restored && comm_.is_chief()) {
+      if (restored && comm_.is_rank_0()) {
         manager_.identity->set_start(parts.front().name.copy);
         core::log::info("that is a node-local copy, newer than all checkpoints in {}",
                         manager_.directory.path().string());
@@ -296,7 +296,7 @@ class LocalRestore {
 
   /// By what is registered, and whether there is a checkpoint.
   [[nodiscard]] bool may_read_once(const storage::Restorer& restorer) {
-    const bool has_older = !comm_.is_chief() || finisher_.target().newest_checkpoint.save > 0;
+    const bool has_older = !comm_.is_rank_0() || finisher_.target().newest_checkpoint.save > 0;
     return comm_.max(restorer.is_plain() && has_older && !must_verify_ ? 0 : 1, kTakingCopy) == 0;
   }
 
@@ -314,7 +314,7 @@ class LocalRestore {
     const storage::LocalCopy& copy = parts.front().name.copy;
     const bool is_flushed = std::ranges::any_of(parts, [](const FoundPart& part) { return part.host.empty(); });
     manager_.record(events::DrainStarted{copy.number, is_flushed});
-    if (comm_.is_chief()) {
+    if (comm_.is_rank_0()) {
       core::log::info(
           "a node-local copy of {} at step {} lies on other hosts than this run needs it on: "
           "it becomes a checkpoint first",

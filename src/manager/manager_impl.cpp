@@ -136,7 +136,7 @@ CheckpointManager::Impl::Impl(const std::shared_ptr<cluster::Communicator>& rank
       finalize_hook_([this] { at_finalize(); }) {
   core::log::set_rank(comm.rank());
   comm.set_timeout(manager::opening_timeout(options));
-  comm.on_chief([this] { open_directory(); }, "opening the checkpoint directory");
+  comm.on_rank_0([this] { open_directory(); }, "opening the checkpoint directory");
   manager::check_directory_is_shared(comm, directory, lock);
   comm.set_timeout(options.io_timeout);
 }
@@ -233,7 +233,7 @@ void CheckpointManager::Impl::remove_recycled() noexcept {
 }
 
 void CheckpointManager::Impl::mark_finished(std::uint64_t run_calls) {
-  if (!comm.is_chief()) {
+  if (!comm.is_rank_0()) {
     return;
   }
   core::log::or_warn("the directory does not remember that the run is finished", [&] {
@@ -245,7 +245,7 @@ void CheckpointManager::Impl::mark_finished(std::uint64_t run_calls) {
 std::optional<std::uint64_t> CheckpointManager::Impl::finished_at() {
   const char* what = "looking whether the run is finished";
   const auto look = [&] {
-    const auto mark = comm.is_chief() ? identity->finished() : std::nullopt;
+    const auto mark = comm.is_rank_0() ? identity->finished() : std::nullopt;
     // Since then something was saved, or somebody removed the newest to go back: then it is not finished.
     const bool holds = mark && manager::mark_of_end(directory, *identity, mark->run_calls) == *mark;
     return comm.max(holds ? static_cast<std::int64_t>(mark->run_calls) : -1, what);
@@ -255,7 +255,7 @@ std::optional<std::uint64_t> CheckpointManager::Impl::finished_at() {
 }
 
 void CheckpointManager::Impl::record(const core::Event& event) {
-  if (comm.is_chief()) {
+  if (comm.is_rank_0()) {
     event_log.write(event);
     run_record.write(event);
   }
@@ -272,8 +272,8 @@ const manager::Constants& CheckpointManager::Impl::constants() {
 }
 
 void CheckpointManager::Impl::check_constants(const std::filesystem::path& file, const manager::Constants& stored) {
-  comm.on_chief([&] { manager::compare_constants(file, stored, constants()); },
-                "comparing what the checkpoint is about");
+  comm.on_rank_0([&] { manager::compare_constants(file, stored, constants()); },
+                 "comparing what the checkpoint is about");
 }
 
 // ---------------------------------------------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ void CheckpointManager::Impl::note_committed(const storage::FileMetadata& metada
 void CheckpointManager::Impl::report_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {
   core::log::or_warn(manager::kNotRecorded, [&] {
     record(events::SaveFailed{to_string(error.code()), error.what(), error.origin_rank(), number});
-    if (comm.is_chief()) {
+    if (comm.is_rank_0()) {
       core::log::error("{} was not saved: {}", number ? fmt::format("checkpoint {}", *number) : "a checkpoint",
                        error.what());
     }
@@ -367,7 +367,7 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std:
     directory.check_checkpoints_are_files();
     has_local_copies = has_local_copies || directory.opened().contains(manager::kFlushedName);
   };
-  comm.on_chief(look, "listing the checkpoints");
+  comm.on_rank_0(look, "listing the checkpoints");
   has_local_copies = !drill && comm.max(has_local_copies ? 1 : 0, "listing the checkpoints") != 0;
   manager::RestoreFallback walk(*this);
   try {
@@ -384,7 +384,7 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std:
     walk.report_half_restored(error);
     throw;
   }
-  comm.on_chief([this] { directory.check_nothing_is_quarantined(); }, "listing the checkpoints");
+  comm.on_rank_0([this] { directory.check_nothing_is_quarantined(); }, "listing the checkpoints");
   check_state_is_whole();
   if (initialize) {
     run_initialize(comm, initialize);
@@ -405,7 +405,7 @@ void CheckpointManager::Impl::lay_out_ahead() {
   }
   try {
     storage::FileMetadata metadata;
-    comm.on_chief([&] { metadata.constants = constants(); }, "laying out the first file");
+    comm.on_rank_0([&] { metadata.constants = constants(); }, "laying out the first file");
     storage::CheckpointWriter(comm, directory.file(0),
                               {options.writer, options.durable, options.io, {options.compress}, false}, layout)
         .plan_ahead(checkpoint.registry(), metadata);
@@ -427,7 +427,7 @@ void CheckpointManager::Impl::retire(std::uint64_t newest, manager::CheckpointDi
 }
 
 std::vector<std::uint64_t> CheckpointManager::Impl::candidates() {
-  return comm.from_chief([&] { return manager::find_candidates(directory, identity->directory_id()); }, kListing);
+  return comm.from_rank_0([&] { return manager::find_candidates(directory, identity->directory_id()); }, kListing);
 }
 
 CheckpointInfo CheckpointManager::Impl::restore(const fs::path& file) {
@@ -469,7 +469,7 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::latest() {
     }
     return std::nullopt;
   };
-  return comm.together([&] { return comm.from_chief(find, what); }, what);
+  return comm.together([&] { return comm.from_rank_0(find, what); }, what);
 }
 
 std::vector<CheckpointInfo> CheckpointManager::Impl::checkpoints() {
@@ -482,7 +482,7 @@ std::vector<CheckpointInfo> CheckpointManager::Impl::checkpoints() {
     }
     return found;
   };
-  return comm.together([&] { return comm.from_chief(list, kListing); }, kListing);
+  return comm.together([&] { return comm.from_rank_0(list, kListing); }, kListing);
 }
 
 // What a manager does about node-local copies.
@@ -499,7 +499,7 @@ bool CheckpointManager::Impl::local_copy(const SaveRequest& request) {
   }
   comm.together([this] { check_state_is_whole(); }, "taking a node-local copy");
   if (local && local->has_lost_files()) {
-    if (comm.is_chief()) {
+    if (comm.is_rank_0()) {
       core::log::warning(
           "the files of the node-local copies in {} were removed while this job runs (by RemoveIPC, an epilog, a "
           "cleaner?): they are made again",

@@ -59,13 +59,13 @@ fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directo
   mine["directory"] = text_of(core::without_dots(directory).string());
   mine["read_environment"] = text_of(options.read_environment);
   check_same_on_all_ranks(comm, mine, what);
-  const fs::path agreed = comm.from_chief([&] { return absolute_directory(directory); }, what);
+  const fs::path agreed = comm.from_rank_0([&] { return absolute_directory(directory); }, what);
   return drill ? agreed / drill->subdirectory : agreed;
 }
 
 std::optional<core::DrillOrders> agree_on_drill(cluster::Communicator& comm) {
   constexpr const char* what = "looking for the orders of a drill";
-  return core::parse_drill_orders(comm.from_chief(core::read_drill_orders, what));
+  return core::parse_drill_orders(comm.from_rank_0(core::read_drill_orders, what));
 }
 
 milliseconds opening_timeout(const ManagerOptions& options) {
@@ -76,7 +76,7 @@ milliseconds opening_timeout(const ManagerOptions& options) {
 void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory& directory,
                                const std::optional<DirectoryLock>& lock) {
   constexpr const char* what = "looking at the checkpoint directory from all ranks";
-  const std::string mark = comm.from_chief([&] { return lock->mark(); }, what);
+  const std::string mark = comm.from_rank_0([&] { return lock->mark(); }, what);
   std::string problem;
   const auto seen = [&] {
     try {
@@ -86,14 +86,14 @@ void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory&
     } catch (const Error& error) {  // may pass; if it does not, it is reported
       problem = fmt::format(" ({})", error.what());
     }
-    if (!comm.is_chief()) {
+    if (!comm.is_rank_0()) {
       directory.close();  // this node may have remembered another directory of that name
     }
     return false;
   };
   bool shared = seen();
   if (comm.max(shared ? 0 : 1, what) != 0) {
-    comm.on_chief([&] { lock->flush_mark(); }, what);
+    comm.on_rank_0([&] { lock->flush_mark(); }, what);
   }
   const auto deadline = std::chrono::steady_clock::now() + kVisibilityTimeout;
   while (!shared && std::chrono::steady_clock::now() < deadline) {
@@ -105,7 +105,7 @@ void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory&
                  throw StorageError(
                      ErrorCode::io,
                      fmt::format("rank {} on host {} does not see the checkpoint directory {} that the "
-                                 "chief on host {} has opened: it must lie on a file system that all "
+                                 "rank 0 on host {} has opened: it must lie on a file system that all "
                                  "nodes share{}",
                                  comm.rank(), comm.host(), directory.path().string(), comm.host_of(0), problem));
                }
@@ -168,13 +168,13 @@ Json agree_on_environment(cluster::Communicator& comm, const fs::path& directory
   const auto read = [&] {
     return text_of(options.read_environment ? read_environment(directory, options) : Json::object());
   };
-  Json values = Json::parse(comm.from_chief(read, what));
+  Json values = Json::parse(comm.from_rank_0(read, what));
   if (values.contains("log.level") || values.contains("log.other_ranks")) {
     Settings settings;
     settings::apply(values, settings);
-    const bool is_set = values.contains(comm.is_chief() ? "log.level" : "log.other_ranks");
+    const bool is_set = values.contains(comm.is_rank_0() ? "log.level" : "log.other_ranks");
     if (is_set) {
-      configure_logging(settings.log, comm.is_chief());
+      configure_logging(settings.log, comm.is_rank_0());
     }
   }
   return values;
@@ -208,7 +208,7 @@ std::string ranks_text(const std::vector<std::size_t>& ranks) {
 }
 
 /// A line for each setting that is not the same everywhere: "io: "auto" on rank 0, "direct" on ranks 1-3".
-std::string differences_text(const SharedValues& chiefs, const std::vector<SharedValues>& differences) {
+std::string differences_text(const SharedValues& of_rank_0, const std::vector<SharedValues>& differences) {
   std::map<std::string, std::map<std::string, std::vector<std::size_t>>> ranks;  // by key and value
   for (std::size_t rank = 0; rank < differences.size(); ++rank) {
     for (const auto& [key, value] : differences[rank]) {
@@ -217,7 +217,7 @@ std::string differences_text(const SharedValues& chiefs, const std::vector<Share
   }
   std::string lines;
   for (const auto& [key, values] : ranks) {
-    lines += fmt::format("\n  {}: {} on rank 0", key, chiefs.at(key));
+    lines += fmt::format("\n  {}: {} on rank 0", key, of_rank_0.at(key));
     for (const auto& [value, where] : values) {
       lines += fmt::format(", {} on {}", value, ranks_text(where));
     }
@@ -228,10 +228,10 @@ std::string differences_text(const SharedValues& chiefs, const std::vector<Share
 }  // namespace
 
 void check_same_on_all_ranks(cluster::Communicator& comm, const SharedValues& mine, std::string_view what) {
-  const SharedValues chiefs = comm.from_root(mine, 0, what);
+  const SharedValues of_rank_0 = comm.from_root(mine, 0, what);
   SharedValues different;
   for (const auto& [key, value] : mine) {
-    if (value != chiefs.at(key)) {
+    if (value != of_rank_0.at(key)) {
       different[key] = value;
     }
   }
@@ -239,10 +239,10 @@ void check_same_on_all_ranks(cluster::Communicator& comm, const SharedValues& mi
     return;
   }
   const std::vector<SharedValues> differences = comm.gather_values(different, what);
-  comm.on_chief(
+  comm.on_rank_0(
       [&] {
         throw UsageError("the ranks were given different settings; they must be the same on all ranks:" +
-                         differences_text(chiefs, differences));
+                         differences_text(of_rank_0, differences));
       },
       what);
 }

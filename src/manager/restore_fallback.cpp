@@ -163,7 +163,7 @@ std::optional<CheckpointInfo> RestoreFallback::local_copy(storage::Restorer& res
 
 /// The next file will be like this one.
 void RestoreFallback::keep_layout(storage::Restorer& restorer, const core::FileAddress& file) {
-  if (manager_.comm.is_chief()) {
+  if (manager_.comm.is_rank_0()) {
     manager_.layout.model = storage::LayoutCache::Model{file, restorer.take_index()};
   }
 }
@@ -229,13 +229,13 @@ CheckpointInfo RestoreFallback::read(storage::Restorer& restorer, const fs::path
     const storage::FileMetadata& metadata = restorer.index()->metadata;
     return make_info(file, number.value_or(metadata.number), metadata, size_bytes);
   };
-  CheckpointInfo info = manager_.comm.from_chief(known, "restoring");
+  CheckpointInfo info = manager_.comm.from_rank_0(known, "restoring");
   core::failpoint("restore.done");
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
   manager_.checkpoint.registry().half_restored = {};
   manager_.record(events::Restored{file.filename().string(), info.number, info.world_size, info.size_bytes,
                                    name_of(pass), elapsed.count(), info.run_calls});
-  if (manager_.comm.is_chief()) {
+  if (manager_.comm.is_rank_0()) {
     core::log::info("restored {}, saved by {}, in {}", file.string(), core::count_text(info.world_size, "rank"),
                     core::seconds_text(elapsed.count()));
   }
@@ -277,7 +277,7 @@ void RestoreFallback::reject(std::uint64_t number, const storage::Restorer& rest
     rejected.run_calls = restorer.index()->metadata.run_calls;
   }
   manager_.record(events::PassedOver{number, file.filename().string(), error.what()});
-  if (manager_.comm.is_chief()) {
+  if (manager_.comm.is_rank_0()) {
     core::log::error("{} is corrupt and passed over: {}", file.string(), error.what());
   }
 }
@@ -326,7 +326,7 @@ void RestoreFallback::report_fallback(const CheckpointInfo& info) {
                        *info.run_calls, *newest.run_calls);
   }
   manager_.record(event);
-  if (manager_.comm.is_chief()) {
+  if (manager_.comm.is_rank_0()) {
     core::log::error("restored {} instead of {}, which is corrupt: {}", info.path.filename().string(), file, cost);
   }
 }
@@ -334,7 +334,7 @@ void RestoreFallback::report_fallback(const CheckpointInfo& info) {
 /// Only once an older one is restored: with no valid checkpoint at all, the next start must find them and say so again,
 /// not begin from nothing.
 void RestoreFallback::quarantine() {
-  manager_.comm.on_chief(
+  manager_.comm.on_rank_0(
       [&] {
         for (const Rejected& rejected : rejected_) {
           core::log::warning("corrupt checkpoint quarantined as {}",

@@ -187,7 +187,7 @@ class [[gnu::visibility("hidden")]] Save {
     const auto ended = Clock::now();
     SaveReport done = report(task_ ? blocked_ + task_->duration() + (ended - resumed) : ended - start_);
     record_finished(done);
-    if (manager_.comm.is_chief()) {
+    if (manager_.comm.is_rank_0()) {
       retire();
       call_after_commit(done.path);
     }
@@ -201,8 +201,8 @@ class [[gnu::visibility("hidden")]] Save {
 
   void begin() {
     cluster::Communicator& comm = manager_.comm;
-    bool chief_was_asked = false;
-    std::tie(staged_.number, staged_.time_us, save_, chief_was_asked) = comm.from_chief(
+    bool rank_0_was_asked = false;
+    std::tie(staged_.number, staged_.time_us, save_, rank_0_was_asked) = comm.from_rank_0(
         [&] {
           manager_.lock->check_held();
           const std::uint64_t number = manager_.choose_number(request_);
@@ -216,12 +216,12 @@ class [[gnu::visibility("hidden")]] Save {
         },
         step("preparing"));
     comm.agree(core::capture([&] {
-                 if (request_.number.has_value() != chief_was_asked ||
+                 if (request_.number.has_value() != rank_0_was_asked ||
                      request_.number.value_or(staged_.number) != staged_.number) {
                    throw UsageError(fmt::format(
                        "rank {} saves {} while rank 0 is saving {}", comm.rank(),
                        request_.number ? fmt::format("checkpoint {}", *request_.number) : "the next checkpoint",
-                       chief_was_asked ? fmt::format("checkpoint {}", staged_.number) : "the next checkpoint"));
+                       rank_0_was_asked ? fmt::format("checkpoint {}", staged_.number) : "the next checkpoint"));
                  }
                }),
                step("preparing"));
@@ -241,8 +241,8 @@ class [[gnu::visibility("hidden")]] Save {
           }
           make_write_directory();
           const InSaveFn inside(manager_.in_save_fn);
-          call_save_fn(request_.save_fn, {write_directory(), staged_.number, comm.is_chief(), request_.save_fn_args});
-          files_written = comm.is_chief() && manager_.directory.keep_staged_files(staged_);
+          call_save_fn(request_.save_fn, {write_directory(), staged_.number, comm.is_rank_0(), request_.save_fn_args});
+          files_written = comm.is_rank_0() && manager_.directory.keep_staged_files(staged_);
         }),
         step("the save function"));
     core::failpoint("save.files_written");
@@ -259,7 +259,7 @@ class [[gnu::visibility("hidden")]] Save {
     metadata.has_files = has_files_;
     const ManagerOptions& options = manager_.options;
     std::optional<std::uint64_t> left_by;  // the save that has left it
-    manager_.comm.on_chief(
+    manager_.comm.on_rank_0(
         [&] {
           if (options.recycle || options.reserve) {
             left_by = manager_.directory.take_recycled(staged_);
@@ -300,7 +300,7 @@ class [[gnu::visibility("hidden")]] Save {
   }
 
   void commit() {
-    manager_.comm.on_chief(
+    manager_.comm.on_rank_0(
         [&] {
           manager_.lock->check_held();
           const auto& identity = *metadata_.identity;
@@ -371,7 +371,7 @@ class [[gnu::visibility("hidden")]] Save {
     const std::string file = report.path.filename().string();
     manager_.record(events::SaveFinished{report.number, file, report.bytes, report.seconds, report.blocked_seconds,
                                          request_.reason, request_.run_calls});
-    if (manager_.comm.is_chief()) {
+    if (manager_.comm.is_rank_0()) {
       core::log::info("saved {}: {} bytes of state in {} ({})", file, report.bytes, core::seconds_text(report.seconds),
                       to_string(request_.reason.kind));
     }
@@ -395,7 +395,7 @@ class [[gnu::visibility("hidden")]] Save {
   }
 
   void make_write_directory() {
-    if (manager_.comm.is_chief()) {
+    if (manager_.comm.is_rank_0()) {
       manager_.directory.make_staged_files(staged_);
     } else {
       scratch_.emplace(manager_.directory.path(), manager_.comm.rank());
@@ -421,18 +421,18 @@ class [[gnu::visibility("hidden")]] Save {
 
 std::uint64_t save_by_function(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request) {
   const std::uint64_t number =
-      manager.comm.from_chief([&] { return manager.choose_number(request); }, "the save function");
+      manager.comm.from_rank_0([&] { return manager.choose_number(request); }, "the save function");
   const std::string what = fmt::format("save {}: the save function", number);
   std::optional<core::WriteDirectory> scratch;
   manager.comm.agree(core::capture([&] {
-                       if (!manager.comm.is_chief()) {
+                       if (!manager.comm.is_rank_0()) {
                          scratch.emplace(manager.directory.path(), manager.comm.rank());
                        }
                      }),
                      what);
   const core::Outcome outcome = core::capture([&] {
     call_save_fn(request.save_fn, {scratch ? scratch->path() : manager.directory.path(), number,
-                                   manager.comm.is_chief(), request.save_fn_args});
+                                   manager.comm.is_rank_0(), request.save_fn_args});
   });
   scratch.reset();
   manager.comm.agree(outcome, what);
@@ -479,7 +479,7 @@ bool BackgroundSave::start(std::unique_ptr<Save>& save, const CheckpointManager:
   if (save->write_in_background(copy_)) {
     return true;
   }
-  if (manager_.comm.is_chief()) {
+  if (manager_.comm.is_rank_0()) {
     core::log::warning("a rank has no room for a copy of its state: checkpoint {} is not written in the background",
                        *save->request().number);
   }
@@ -569,7 +569,7 @@ bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::str
   }
   const auto demands = comm.gather_values(CopyDemand{comm.host(), bytes, find_available()}, what);
   std::string reason;
-  comm.on_chief([&] { reason = why_copies_do_not_fit(demands); }, what);
+  comm.on_rank_0([&] { reason = why_copies_do_not_fit(demands); }, what);
   if (!reason.empty() && logs_reason) {
     core::log::warning("{}: {}", what, reason);
   }
@@ -602,14 +602,14 @@ void reserve_space(cluster::Communicator& comm, const Checkpoint::Registry& stat
   const std::uint64_t size =
       storage::most_checkpoint_bytes(comm, state, {.writer = options.writer, .compress = {options.compress}});
   try {
-    comm.on_chief([&] { directory.reserve(size); }, what);
+    comm.on_rank_0([&] { directory.reserve(size); }, what);
     comm.agree(core::capture([&] {
                  write_zeros(directory.recycled(), size, static_cast<std::uint64_t>(comm.rank()),
                              static_cast<std::uint64_t>(comm.size()), options);
                }),
                what);
   } catch (const StorageError&) {
-    if (comm.is_chief()) {
+    if (comm.is_rank_0()) {
       directory.release_reserve();
     }
     throw;

@@ -72,25 +72,25 @@ bool concerns(const Json& event, const std::string& machine) {
 }
 
 /// An event that has begun has no NotBefore any more.
-Finding azure_finding(const Json& event, WallClock::time_point now) {
+Announcement azure_announcement(const Json& event, WallClock::time_point now) {
   const std::string type = text_at(event, "EventType"), not_before = text_at(event, "NotBefore"),
                     status = text_at(event, "EventStatus"), description = text_at(event, "Description");
-  Finding finding{text_at(event, "EventId"), type + (status.empty() ? "" : ", " + status)};
+  Announcement announcement{text_at(event, "EventId"), type + (status.empty() ? "" : ", " + status)};
   if (!description.empty()) {
-    finding.message += ": " + description;
+    announcement.message += ": " + description;
   }
   if (not_before.empty()) {
-    finding.time_left = milliseconds(0);
-    return finding;
+    announcement.time_left = milliseconds(0);
+    return announcement;
   }
   auto time = parse_http_time(not_before);
   time = time ? time : core::time_of_event(not_before);
   if (!time) {
     refuse("NotBefore of an event of Azure", not_before);
   }
-  finding.time_left = until(*time, now);
-  finding.message += ", not before " + not_before;
-  return finding;
+  announcement.time_left = until(*time, now);
+  announcement.message += ", not before " + not_before;
+  return announcement;
 }
 
 }  // namespace
@@ -99,45 +99,45 @@ std::optional<WallClock::time_point> parse_http_time(const std::string& text) {
   return core::utc_time(text, "%a, %d %b %Y %H:%M:%S", " GMT");
 }
 
-std::optional<Finding> gce_preempted(const std::string& value) {
+std::optional<Announcement> gce_preempted(const std::string& value) {
   const std::string preempted = trimmed(value);
   if (preempted != "TRUE" && preempted != "FALSE") {
     refuse("instance/preempted", preempted);
   }
-  return preempted == "TRUE" ? std::optional(Finding{"preempted", "the spot machine is preempted", kGceSpotGrace})
+  return preempted == "TRUE" ? std::optional(Announcement{"preempted", "the spot machine is preempted", kGceSpotGrace})
                              : std::nullopt;
 }
 
-std::optional<Finding> gce_maintenance(const std::string& event) {
+std::optional<Announcement> gce_maintenance(const std::string& event) {
   const std::string maintenance = trimmed(event);
   if (maintenance != "NONE" && maintenance != "MIGRATE_ON_HOST_MAINTENANCE" &&
       maintenance != "TERMINATE_ON_HOST_MAINTENANCE") {
     refuse("instance/maintenance-event", maintenance);
   }
   if (maintenance == "TERMINATE_ON_HOST_MAINTENANCE") {
-    return Finding{maintenance, maintenance};
+    return Announcement{maintenance, maintenance};
   }
   return std::nullopt;
 }
 
-Finding aws_instance_action(const std::string& body, WallClock::time_point now) {
+Announcement aws_instance_action(const std::string& body, WallClock::time_point now) {
   const Json document = parse_object("spot/instance-action", body);
   const std::string action = text_at(document, "action"), time = text_at(document, "time");
   if (action.empty()) {
     refuse("spot/instance-action", body);
   }
-  Finding finding{action + ' ' + time, "spot interruption: " + action};
+  Announcement announcement{action + ' ' + time, "spot interruption: " + action};
   if (const auto when = core::time_of_event(time)) {
-    finding.time_left = until(*when, now);
-    finding.message += " at " + time;
+    announcement.time_left = until(*when, now);
+    announcement.message += " at " + time;
   }
   if (action == "hibernate") {
-    finding.time_left = milliseconds(0);  // begins at once, whatever the time says
+    announcement.time_left = milliseconds(0);  // begins at once, whatever the time says
   }
-  return finding;
+  return announcement;
 }
 
-Finding aws_rebalance(const std::string& body) {
+Announcement aws_rebalance(const std::string& body) {
   const Json document = parse_object("events/recommendations/rebalance", body);
   const std::string time = text_at(document, "noticeTime");
   if (time.empty()) {
@@ -160,10 +160,10 @@ AzureEvents azure_events(const std::string& body, const std::string& machine, Wa
     if (!takes_machine_away(text_at(event, "EventType")) || !concerns(event, machine)) {
       continue;
     }
-    Finding finding = azure_finding(event, now);
-    result.event_ids.push_back(finding.id);
-    if (!result.finding || *finding.time_left < *result.finding->time_left) {
-      result.finding = std::move(finding);
+    Announcement announcement = azure_announcement(event, now);
+    result.event_ids.push_back(announcement.id);
+    if (!result.announcement || *announcement.time_left < *result.announcement->time_left) {
+      result.announcement = std::move(announcement);
     }
   }
   return result;
@@ -212,30 +212,31 @@ void Poller::report_failure(const std::string& what) {
   }
 }
 
-void Poller::take(const std::optional<Finding>& finding) {
+void Poller::take(const std::optional<Announcement>& announcement) {
   const std::lock_guard lock(mutex_);
-  if (!finding) {
+  if (!announcement) {
     id_.clear();
     acknowledged_.clear();
     return;
   }
-  const bool is_new = finding->id.empty() || finding->id != id_;
-  id_ = finding->id;
-  if (finding->is_hint) {
-    hint_ = is_new ? std::optional(finding->message) : hint_;
+  const bool is_new = announcement->id.empty() || announcement->id != id_;
+  id_ = announcement->id;
+  if (announcement->is_hint) {
+    hint_ = is_new ? std::optional(announcement->message) : hint_;
     return;
   }
   if (!id_.empty() && id_ == acknowledged_) {
     return;
   }
   const auto now = Clock::now();
-  const auto deadline = finding->time_left ? std::optional(core::later(now, *finding->time_left)) : std::nullopt;
+  const auto deadline =
+      announcement->time_left ? std::optional(core::later(now, *announcement->time_left)) : std::nullopt;
   if (!notice_) {
-    notice_ = LocalNotice{source_->name(), finding->message, now, deadline};
+    notice_ = LocalNotice{source_->name(), announcement->message, now, deadline};
     any_ = true;
   } else if (deadline && (!notice_->deadline || *deadline < *notice_->deadline)) {
     notice_->deadline = deadline;
-    notice_->message = finding->message;
+    notice_->message = announcement->message;
   }
 }
 
@@ -302,14 +303,15 @@ const std::string& body_of(const HttpAnswer& answer, const char* what) {
   return answer.body;
 }
 
-/// The first finding of some questions, in order. One that failed hides none of the others: it is thrown if there is
-/// none.
-std::optional<Finding> first_finding(std::initializer_list<std::function<std::optional<Finding>()>> questions) {
+/// The first announcement of some questions, in order. One that failed hides none of the others: it is thrown if there
+/// is none.
+std::optional<Announcement> first_announcement(
+    std::initializer_list<std::function<std::optional<Announcement>()>> questions) {
   std::exception_ptr failure;
   for (const auto& question : questions) {
     try {
-      if (auto finding = question()) {
-        return finding;
+      if (auto announcement = question()) {
+        return announcement;
       }
     } catch (const Error&) {
       failure = failure ? failure : std::current_exception();
@@ -340,12 +342,12 @@ class GceSource : public MetadataSource {
   explicit GceSource(const std::string& endpoint)
       : MetadataSource(MetadataServer::gce, endpoint + "/computeMetadata/v1/instance/") {}
 
-  std::optional<Finding> ask(const std::stop_token& stop) override {
+  std::optional<Announcement> ask(const std::stop_token& stop) override {
     const auto answers = exchange({HttpRequest{.url = url_ + "maintenance-event", .headers = {kGceFlavor}},
                                    HttpRequest{.url = url_ + "preempted", .headers = {kGceFlavor}}},
                                   kLimits, stop);
-    return first_finding({[&] { return gce_preempted(body_of(answers[1], "preempted")); },
-                          [&] { return gce_maintenance(body_of(answers[0], "maintenance-event")); }});
+    return first_announcement({[&] { return gce_preempted(body_of(answers[1], "preempted")); },
+                               [&] { return gce_maintenance(body_of(answers[0], "maintenance-event")); }});
   }
 };
 
@@ -353,15 +355,15 @@ class AwsSource : public MetadataSource {
  public:
   explicit AwsSource(const std::string& endpoint) : MetadataSource(MetadataServer::aws, endpoint + "/latest/") {}
 
-  std::optional<Finding> ask(const std::stop_token& stop) override {
+  std::optional<Announcement> ask(const std::stop_token& stop) override {
     auto answers = ask_with_token(stop);
     if (answers[0].status == kUnauthorized) {
       token_.clear();  // it has run out
       answers = ask_with_token(stop);
     }
-    using Found = std::optional<Finding>;
+    using Found = std::optional<Announcement>;
     const auto is_planned = [](const HttpAnswer& answer) { return answered(answer).status != kNotFound; };
-    return first_finding(
+    return first_announcement(
         {[&] {
            return is_planned(answers[0])
                       ? Found(aws_instance_action(body_of(answers[0], "spot/instance-action"), WallClock::now()))
@@ -392,7 +394,7 @@ class AzureSource : public MetadataSource {
  public:
   explicit AzureSource(const std::string& endpoint) : MetadataSource(MetadataServer::azure, endpoint) {}
 
-  std::optional<Finding> ask(const std::stop_token& stop) override {
+  std::optional<Announcement> ask(const std::stop_token& stop) override {
     if (machine_.empty()) {  // events of the other machines of a scale set are shown as well
       const auto answer = exchange(HttpRequest{.url = url_ + kAzureName, .headers = {kAzureFlavor}}, kLimits, stop);
       machine_ = answer.error.empty() && answer.status == kOk ? answer.body : "";
@@ -405,7 +407,7 @@ class AzureSource : public MetadataSource {
     }
     AzureEvents events = azure_events(body_of(answer, "scheduledevents"), machine_, WallClock::now());
     events_ = std::move(events.event_ids);
-    return events.finding;
+    return events.announcement;
   }
 
   void saved() override {

@@ -26,7 +26,7 @@ namespace reprieve::termination {
 using WallClock = std::chrono::system_clock;
 
 /// Something that a source found out.
-struct Finding {
+struct Announcement {
   /// Distinguishes this announcement from the next of the same source, so that each is acted on once.
   std::string id;
   std::string message;
@@ -41,20 +41,20 @@ std::optional<WallClock::time_point> parse_http_time(const std::string& text);
 
 /// GCE: the value of instance/preempted. A preempted spot machine has 30 s.
 /// @throws Error if it is not a value of the interface
-std::optional<Finding> gce_preempted(const std::string& value);
+std::optional<Announcement> gce_preempted(const std::string& value);
 /// GCE: the value of instance/maintenance-event. The time depends on the machine, and is left to the configuration.
 /// @throws Error if it is not a value of the interface
-std::optional<Finding> gce_maintenance(const std::string& event);
+std::optional<Announcement> gce_maintenance(const std::string& event);
 
 /// AWS: the body of spot/instance-action. @throws Error if it is not of the published form
-Finding aws_instance_action(const std::string& body, WallClock::time_point now);
+Announcement aws_instance_action(const std::string& body, WallClock::time_point now);
 /// AWS: the body of events/recommendations/rebalance. @throws Error
-Finding aws_rebalance(const std::string& body);
+Announcement aws_rebalance(const std::string& body);
 
 /// What Azure plans for a machine.
 struct AzureEvents {
-  std::optional<Finding> finding;      ///< the earliest of those that take the machine away
-  std::vector<std::string> event_ids;  ///< of all of them, to be acknowledged after the save
+  std::optional<Announcement> announcement;  ///< the earliest of those that take the machine away
+  std::vector<std::string> event_ids;        ///< of all of them, to be acknowledged after the save
 };
 
 /// Azure: the body of scheduledevents.
@@ -83,7 +83,7 @@ class PolledSource {
   [[nodiscard]] virtual std::string name() const = 0;
   /// The announcement that is there now, if there is one. May wait, but not without a limit, and gives up when @p stop
   /// is requested. An exception is logged once, and the source is asked again.
-  virtual std::optional<Finding> ask(const std::stop_token& stop) = 0;
+  virtual std::optional<Announcement> ask(const std::stop_token& stop) = 0;
   /// Whether it is asked on after a notice, since an earlier deadline may follow.
   [[nodiscard]] virtual bool keeps_asking() const { return false; }
   /// The state is saved, and the process is about to leave for a notice of this source.
@@ -114,7 +114,7 @@ class Poller {
  private:
   void watch(const std::stop_token& stop);
   void ask_once(const std::stop_token& stop);
-  void take(const std::optional<Finding>& finding);
+  void take(const std::optional<Announcement>& announcement);
   void report_failure(const std::string& what);
 
   const std::chrono::milliseconds interval_;

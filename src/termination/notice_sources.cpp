@@ -78,15 +78,15 @@ class DeadlineSource : public PolledSource {
   explicit DeadlineSource(DeadlineSettings settings) : settings_(std::move(settings)) {}
   [[nodiscard]] std::string name() const override { return "deadline"; }
 
-  std::optional<Finding> ask(const std::stop_token& stop) override {
+  std::optional<Announcement> ask(const std::stop_token& stop) override {
     ask_slurm_if_older_than(kSlurmInterval, stop);
     if (is_near()) {
       ask_slurm_if_older_than(kFresh, stop);  // the limit of a job may be changed
     }
     if (preempted_) {
-      return finding("Slurm is preempting the job");
+      return announcement("Slurm is preempting the job");
     }
-    return is_near() ? std::optional(finding("the end of the job is near")) : std::nullopt;
+    return is_near() ? std::optional(announcement("the end of the job is near")) : std::nullopt;
   }
 
  private:
@@ -120,8 +120,8 @@ class DeadlineSource : public PolledSource {
     }
   }
 
-  [[nodiscard]] Finding finding(std::string message) const {
-    Finding found{"preempted", std::move(message)};
+  [[nodiscard]] Announcement announcement(std::string message) const {
+    Announcement found{"preempted", std::move(message)};
     if (settings_.known) {
       const auto end = settings_.known->end;
       found.id = std::to_string(end.time_since_epoch().count());
@@ -173,12 +173,12 @@ namespace {
 /// A source that is one question, and remembers nothing.
 class Question final : public PolledSource {
  public:
-  using Ask = std::function<std::optional<Finding>()>;
+  using Ask = std::function<std::optional<Announcement>()>;
 
   Question(std::string name, Ask ask) : name_(std::move(name)), ask_(std::move(ask)) {}
 
   [[nodiscard]] std::string name() const override { return name_; }
-  std::optional<Finding> ask(const std::stop_token& /*stop*/) override { return ask_(); }
+  std::optional<Announcement> ask(const std::stop_token& /*stop*/) override { return ask_(); }
 
  private:
   std::string name_;
@@ -187,7 +187,7 @@ class Question final : public PolledSource {
 
 /// Finds nothing: its thread keeps the handler of the signals in front of those that are installed later, and lets the
 /// signals through where the program has blocked them in all of its own threads.
-std::optional<Finding> keep_signals(const std::vector<int>& signals) {
+std::optional<Announcement> keep_signals(const std::vector<int>& signals) {
   sigset_t watched;
   sigemptyset(&watched);
   for (const int signal : signals) {
@@ -200,14 +200,14 @@ std::optional<Finding> keep_signals(const std::vector<int>& signals) {
   return std::nullopt;
 }
 
-std::optional<Finding> ask_program(const WatcherFn& function) {
+std::optional<Announcement> ask_program(const WatcherFn& function) {
   const WatchResult result = function();
-  return result.notice ? std::optional(Finding{"", result.message, result.time_left}) : std::nullopt;
+  return result.notice ? std::optional(Announcement{"", result.message, result.time_left}) : std::nullopt;
 }
 
 /// Left behind, the file would count for the next start as well.
 /// @param again  what happens if the file cannot be removed
-std::optional<Finding> take_file(const std::filesystem::path& file, const char* again) {
+std::optional<Announcement> take_file(const std::filesystem::path& file, const char* again) {
   const std::string name = file.filename().string();
   const std::string message = "somebody made " + file.string();
   bool is_there = false;
@@ -219,18 +219,18 @@ std::optional<Finding> take_file(const std::filesystem::path& file, const char* 
     if (is_there) {
       directory.remove_file(name);
     }
-    return counts ? std::optional(Finding{"", message}) : std::nullopt;
+    return counts ? std::optional(Announcement{"", message}) : std::nullopt;
   } catch (const StorageError& problem) {
     if (!is_there) {
       return std::nullopt;  // the lock of the directory notices that it has gone
     }
     core::log::warning("{}; {}", problem.what(), again);
-    return Finding{file.string(), message};
+    return Announcement{file.string(), message};
   }
 }
 
 /// A notice, or a request for a checkpoint, which is a hint.
-std::optional<Finding> take_request(const SourceSettings& settings) {
+std::optional<Announcement> take_request(const SourceSettings& settings) {
   auto found = settings.preempt_file ? take_file(*settings.preempt_file, "it will preempt the next start as well")
                                      : std::nullopt;
   if (!found && settings.save_file) {
@@ -253,7 +253,7 @@ bool supervisor_has_gone(const std::filesystem::path& run_directory) {
 
 /// The supervisor gives notice by a file in the directory of the run. Its death is one too: nobody would hear of the
 /// end of the job any more.
-std::optional<Finding> look_for_supervisor(const std::filesystem::path& run_directory) {
+std::optional<Announcement> look_for_supervisor(const std::filesystem::path& run_directory) {
   try {
     // Opened each time: else a network file system shows what was there before.
     const auto directory = core::Directory::open(run_directory);
@@ -261,9 +261,9 @@ std::optional<Finding> look_for_supervisor(const std::filesystem::path& run_dire
       static std::atomic<int> count{0};  // each handler of the process says it
       directory.write_text(fmt::format("{}{}-{}-{}", core::kSeenPrefix, core::host_name(), ::getpid(), ++count), "",
                            core::kOwnFile, false);
-      return Finding{"notice", directory.read_text(core::kNoticeFile, kLongestReason)};
+      return Announcement{"notice", directory.read_text(core::kNoticeFile, kLongestReason)};
     }
-    return supervisor_has_gone(run_directory) ? std::optional(Finding{"gone", "it was killed"}) : std::nullopt;
+    return supervisor_has_gone(run_directory) ? std::optional(Announcement{"gone", "it was killed"}) : std::nullopt;
   } catch (const StorageError&) {
     return std::nullopt;  // another node, or a supervisor that has come to its end
   }

@@ -24,7 +24,7 @@ namespace {
 constexpr int kSignals = 65;
 
 /// Arrivals of one signal. `time_ns` is that of the first since the last acknowledgement, zero if there is none.
-struct Arrival {
+struct ReceivedSignal {
   std::atomic<std::int64_t> time_ns{0};
   std::atomic<pid_t> sender{0};
 };
@@ -44,9 +44,9 @@ struct Ancestors {
   std::atomic<pid_t> rank{0};    ///< the first one
 };
 
-std::array<Arrival, kSignals> arrivals;   // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-std::array<Previous, kSignals> previous;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-Ancestors ancestors;                      // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+std::array<ReceivedSignal, kSignals> arrivals;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+std::array<Previous, kSignals> previous;        // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+Ancestors ancestors;                            // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 std::size_t slot(int signal) { return static_cast<std::size_t>(signal); }
 
@@ -112,7 +112,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   }
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);  // the clock of std::chrono::steady_clock
-  Arrival& arrival = arrivals[slot(signal)];
+  ReceivedSignal& arrival = arrivals[slot(signal)];
   if (known != nullptr) {  // SI_USER and SI_QUEUE carry a sender; the kernel's own signals do not
     arrival.sender.store(known->si_code <= 0 ? known->si_pid : 0, std::memory_order_relaxed);
   }
@@ -134,7 +134,7 @@ void enter_child() {
   pid_t none = 0;
   ancestors.rank.compare_exchange_strong(none, parent);
   ancestors.parent = parent;
-  for (Arrival& arrival : arrivals) {
+  for (ReceivedSignal& arrival : arrivals) {
     arrival.time_ns.store(0, std::memory_order_relaxed);
   }
   installation().unlock();
@@ -257,7 +257,7 @@ void uninstall_signal_handler() noexcept {
 std::optional<SignalNotice> pending_signal(const std::vector<int>& signals) {
   std::optional<SignalNotice> first;
   for (const int signal : signals) {
-    const Arrival& arrival = arrivals[slot(signal)];
+    const ReceivedSignal& arrival = arrivals[slot(signal)];
     const std::int64_t time_ns = arrival.time_ns.load(std::memory_order_acquire);
     if (time_ns == 0) {
       continue;

@@ -34,14 +34,14 @@ void test_failed(const char* file, int line, const char* text) {
 }
 
 void check_same_message(const char* file, int line) {
-  char chief[2048] = "";
+  char of_rank_0[2048] = "";
   if (rank == 0) {
-    snprintf(chief, sizeof chief, "%s", reprieve_last_error_message());
+    snprintf(of_rank_0, sizeof of_rank_0, "%s", reprieve_last_error_message());
   }
-  MPI_Bcast(chief, (int)sizeof chief, MPI_CHAR, 0, MPI_COMM_WORLD);
-  if (strncmp(chief, reprieve_last_error_message(), sizeof chief - 1) != 0) {
+  MPI_Bcast(of_rank_0, (int)sizeof of_rank_0, MPI_CHAR, 0, MPI_COMM_WORLD);
+  if (strncmp(of_rank_0, reprieve_last_error_message(), sizeof of_rank_0 - 1) != 0) {
     char text[5000];
-    snprintf(text, sizeof text, "rank 0 has '%s', but this rank '%s'", chief, reprieve_last_error_message());
+    snprintf(text, sizeof text, "rank 0 has '%s', but this rank '%s'", of_rank_0, reprieve_last_error_message());
     test_failed(file, line, text);
   }
 }

@@ -219,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, EmergencySaveFaults, testing::Bool(),
 // checkpoint, and the exit: of rank 0, of another rank, of all, and of mpirun. Each is a life of the same run, which
 // must not lose anything.
 
-enum class Who { chief, everyone };
+enum class Who { rank_0, everyone };
 
 /// Who comes to a place, and in which mode of the program.
 struct Place {
@@ -230,33 +230,33 @@ struct Place {
 
 /// In the order of the lives. Those of a start or a restore come last, when there is something to restore.
 const std::vector<Place> kPlaces{
-    {"save.staged", "recycle", Who::chief},
+    {"save.staged", "recycle", Who::rank_0},
     {"save.laid_out", "recycle"},
     {"save.block_written", "recycle"},
     {"save.pieces_exchanged", "pieces"},
     {"save.part_written", "recycle"},
-    {"save.checksums_written", "recycle", Who::chief},
-    {"save.record_written", "recycle", Who::chief},
+    {"save.checksums_written", "recycle", Who::rank_0},
+    {"save.record_written", "recycle", Who::rank_0},
     {"save.part_durable", "recycle"},
     {"save.durable", "recycle"},
-    {"commit.renamed", "recycle", Who::chief},
-    {"commit.durable", "recycle", Who::chief},
+    {"commit.renamed", "recycle", Who::rank_0},
+    {"commit.durable", "recycle", Who::rank_0},
     {"commit.done", "recycle"},
-    {"retire.begun", "recycle", Who::chief},
-    {"retire.recycled_renamed", "recycle", Who::chief},
-    {"retire.recycled_void", "recycle", Who::chief},
-    {"retire.done", "recycle", Who::chief},
-    {"save.recycled_taken", "recycle", Who::chief},
+    {"retire.begun", "recycle", Who::rank_0},
+    {"retire.recycled_renamed", "recycle", Who::rank_0},
+    {"retire.recycled_void", "recycle", Who::rank_0},
+    {"retire.done", "recycle", Who::rank_0},
+    {"save.recycled_taken", "recycle", Who::rank_0},
     {"save.copied", "background"},
     {"save.part_written", "background"},
     {"save.part_durable", "background"},
     {"save.durable", "background"},
-    {"commit.renamed", "background", Who::chief},
+    {"commit.renamed", "background", Who::rank_0},
     {"save.files_written", "files"},
-    {"retire.file_removed", "files", Who::chief},
-    {"open.recovered", "files", Who::chief},
-    {"open.locked", "recycle", Who::chief},
-    {"open.tidied", "recycle", Who::chief},
+    {"retire.file_removed", "files", Who::rank_0},
+    {"open.recovered", "files", Who::rank_0},
+    {"open.locked", "recycle", Who::rank_0},
+    {"open.tidied", "recycle", Who::rank_0},
     {"restore.index_read", "recycle"},
     {"restore.values_read", "recycle"},
     {"restore.done", "recycle"},
@@ -265,10 +265,10 @@ const std::vector<Place> kPlaces{
     {"local.record_written", "local"},
     {"local.received", "far"},
     {"local.partner_record_written", "far"},
-    {"drain.begun", "far", Who::chief},
+    {"drain.begun", "far", Who::rank_0},
     {"drain.part_written", "far"},
-    {"drain.completed", "far", Who::chief},
-    {"drain.committed", "far", Who::chief},
+    {"drain.completed", "far", Who::rank_0},
+    {"drain.committed", "far", Who::rank_0},
     {"exit.saved", "preempt"},
     {"exit.met", "preempt"},
 };
@@ -315,7 +315,7 @@ TEST_P(Failpoints, NothingIsLost) {
   for (std::size_t at = 0; at < kPlaces.size(); at += stride) {
     const Place& place = kPlaces[at];
     // Where rank 0 alone comes, the death of all is his.
-    if (place.who == Who::chief && (victim == "1" || victim == "all")) {
+    if (place.who == Who::rank_0 && (victim == "1" || victim == "all")) {
       continue;
     }
     if (place.name == "open.recovered") {
@@ -333,7 +333,7 @@ TEST_P(Failpoints, NothingIsLost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, Failpoints, testing::Values("0", "1", "all", "mpirun"), [](const auto& victim) {
-  return victim.param == "0" ? "OfTheChief"
+  return victim.param == "0" ? "OfRank0"
                              : (victim.param == "1" ? "OfAnotherRank" : (victim.param == "all" ? "OfAll" : "OfMpirun"));
 });
 

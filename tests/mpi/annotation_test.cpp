@@ -34,7 +34,7 @@ TEST_P(Annotated, IsInTheFileAndItsVariablesComeBack) {
   checkpoint.annotate("list", {.dims = {"item"}});
   checkpoint.annotate("time", {.units = "s"});
   save(world, checkpoint, GetParam());
-  on_chief([&] {
+  on_rank_0([&] {
     EXPECT_TRUE(verify_file(file).empty());
     const auto variables = list_variables(file);
     EXPECT_EQ(*variables[0].annotation, (Annotation{"K", description, {"y", "x"}}));
@@ -70,7 +70,7 @@ TEST_P(Annotated, AnotherOneIsInTheNextSave) {
   save(world, checkpoint, GetParam());
   checkpoint.annotate("time", {.units = "min"});
   save(world, checkpoint, GetParam());  // not with the layout of the first one
-  on_chief([&] { EXPECT_EQ(list_variables(file)[2].annotation->units, "min"); });
+  on_rank_0([&] { EXPECT_EQ(list_variables(file)[2].annotation->units, "min"); });
 }
 
 /// So many that the list of those who are on the dimension is larger than HDF5's messages.
@@ -86,7 +86,7 @@ TEST_P(Annotated, ThousandsOfVariablesAreOnOneDimension) {
   }
   save(world, checkpoint, WriterKind::direct);
   restore(world, checkpoint);
-  on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
+  on_rank_0([&] { EXPECT_TRUE(verify_file(file).empty()); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Writers, Annotated, testing::Values(WriterKind::direct, WriterKind::mpio),

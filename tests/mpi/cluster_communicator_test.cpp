@@ -54,7 +54,7 @@ void carry_data(Communicator& comm, std::size_t unit, int first, int root, Parts
   comm.broadcast(bytes, root, "test");
   EXPECT_TRUE(bytes == pattern(root, size_of(root)));
   const auto parts = comm.gather(mine, "test");
-  ASSERT_EQ(parts.size(), comm.is_chief() ? static_cast<std::size_t>(comm.size()) : 0);
+  ASSERT_EQ(parts.size(), comm.is_rank_0() ? static_cast<std::size_t>(comm.size()) : 0);
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     EXPECT_TRUE(parts[rank] == pattern(static_cast<int>(rank), size_of(static_cast<int>(rank))));
   }
@@ -107,7 +107,7 @@ TEST(Communicator, SendsMoreThanTwoGiB) {
     bytes.back() = std::byte{9};
   }
   const auto parts = comm.gather(bytes, "test");
-  EXPECT_TRUE(!comm.is_chief() || is_it(parts.back()));
+  EXPECT_TRUE(!comm.is_rank_0() || is_it(parts.back()));
   comm.broadcast(bytes, last, "test");
   EXPECT_TRUE(is_it(bytes));
 }
@@ -135,7 +135,7 @@ TEST_F(CommunicatorTest, ARankThatFailsBetweenOperationsMeetsTheOthersInTheirs) 
       step([&] { static_cast<void>(comm.gather(bytes, "c")); });
       step([&] {
         static_cast<void>(
-            comm.scatter(std::vector<Bytes>(comm.is_chief() ? static_cast<std::size_t>(comm.size()) : 0), "d"));
+            comm.scatter(std::vector<Bytes>(comm.is_rank_0() ? static_cast<std::size_t>(comm.size()) : 0), "d"));
       });
       step([&] { comm.exchange(out, in, "e"); });
       step([&] { static_cast<void>(comm.max(1, "f")); });
@@ -177,7 +177,7 @@ TEST_F(CommunicatorTest, AFailureWithALongTextArrivesWhole) {
   for (int i = 0; i < 2000; ++i) {
     text += std::to_string(i) + ",";
   }
-  const test::SeenError error = test::error_of([&] { comm.on_chief([&] { throw MismatchError(text); }, "test"); });
+  const test::SeenError error = test::error_of([&] { comm.on_rank_0([&] { throw MismatchError(text); }, "test"); });
   EXPECT_EQ(error.code, ErrorCode::mismatch);
   EXPECT_EQ(error.message, text);
 }
@@ -204,7 +204,7 @@ TEST_F(CommunicatorTest, MemoryThatIsNotThereIsToldWithItsSize) {
 TEST_F(CommunicatorTest, RanksInDifferentOperationsFindOut) {
   REPRIEVE_NEEDS_RANKS(2);
   const auto differ = [&] {
-    if (comm.is_chief()) {
+    if (comm.is_rank_0()) {
       comm.barrier("waiting");
     } else {
       static_cast<void>(comm.max(1, "counting"));
@@ -231,11 +231,11 @@ TEST_F(CommunicatorTest, AllRanksThrowTheFailureOfTheLowestFailingRank) {
   EXPECT_NO_THROW(comm.barrier("after a failure"));
 }
 
-TEST_F(CommunicatorTest, OnChiefSpreadsTheChiefsException) {
-  EXPECT_THROW(comm.on_chief([] { throw CorruptError("bad file"); }, "test"), CorruptError);
+TEST_F(CommunicatorTest, OnRank0SpreadsItsException) {
+  EXPECT_THROW(comm.on_rank_0([] { throw CorruptError("bad file"); }, "test"), CorruptError);
   int calls = 0;
-  comm.on_chief([&] { ++calls; }, "test");
-  EXPECT_EQ(calls, comm.is_chief() ? 1 : 0);
+  comm.on_rank_0([&] { ++calls; }, "test");
+  EXPECT_EQ(calls, comm.is_rank_0() ? 1 : 0);
 }
 
 TEST_F(CommunicatorTest, MissingRanksAreNamedAndHearOfItWhenTheyCome) {

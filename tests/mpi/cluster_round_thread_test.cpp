@@ -29,7 +29,7 @@ class ThreadedRank {
         round_channel_(round_comm_),
         agreement_(
             channel_, comm_.rank(), comm_.size(), {16ms, peer_timeout}, [] { return LocalView{}; },
-            [](const Verdict&) {}),
+            [](const CheckResult&) {}),
         rounds_(round_channel_, {4ms, peer_timeout}, [] { return false; }) {
     agreement_.check_by(rounds_);
     rounds_.start();

@@ -22,7 +22,7 @@ class EnvironmentTest : public ManagerTest {
     names_.push_back(name);
   }
   /// As launchers do it that forward nothing: the others even have something else.
-  void set_on_chief(const std::string& name, const std::string& value) {
+  void set_on_rank_0(const std::string& name, const std::string& value) {
     set(name, world_rank() == 0 ? value : "not looked at");
   }
   void TearDown() override {
@@ -60,8 +60,8 @@ void ten_lines(const fs::path& directory, const TerminationConfig& config = {}, 
 }
 
 TEST_F(EnvironmentTest, GoesBeforeTheCodeOfTheTenLineProgram) {
-  set_on_chief("REPRIEVE_TERMINATION_SAVE_EVERY_STEPS", "10");
-  set_on_chief("REPRIEVE_CHECKPOINTS_MAX_TO_KEEP", "2");
+  set_on_rank_0("REPRIEVE_TERMINATION_SAVE_EVERY_STEPS", "10");
+  set_on_rank_0("REPRIEVE_CHECKPOINTS_MAX_TO_KEEP", "2");
   TerminationConfig config;
   config.save_every_steps = 7;  // a default only
   ten_lines(directory, config);
@@ -90,8 +90,8 @@ TEST_F(EnvironmentTest, WhatAProgramSetsAfterItHasAppliedItGoesBefore) {
 }
 
 TEST_F(EnvironmentTest, AHandlerOnAManagerOfTheProgramsReadsItToo) {
-  set_on_chief("REPRIEVE_TERMINATION_RESTART_CODE", "77");
-  set_on_chief("REPRIEVE_CHECKPOINTS_MAX_TO_KEEP", "1");
+  set_on_rank_0("REPRIEVE_TERMINATION_RESTART_CODE", "77");
+  set_on_rank_0("REPRIEVE_CHECKPOINTS_MAX_TO_KEEP", "1");
   CheckpointManager manager = open();
   EXPECT_EQ(manager.options().max_to_keep, 1U);
   TerminationConfig config;
@@ -112,10 +112,10 @@ TEST_F(EnvironmentTest, AHandlerOnAManagerOfTheProgramsReadsItToo) {
 }
 
 TEST_F(EnvironmentTest, MistakesOfRankZeroAreErrorsOnAllRanks) {
-  set_on_chief("REPRIEVE_TERMINATION_GRACE_PERIOD_S", "soon");
-  set_on_chief("REPRIEVE_CHECKPOINT_MAX_TO_KEEP", "3");
-  set_on_chief("REPRIEVE_DIR", "x");
-  set_on_chief("REPRIEVE_SAVE_EVERY_STEPS", "3");
+  set_on_rank_0("REPRIEVE_TERMINATION_GRACE_PERIOD_S", "soon");
+  set_on_rank_0("REPRIEVE_CHECKPOINT_MAX_TO_KEEP", "3");
+  set_on_rank_0("REPRIEVE_DIR", "x");
+  set_on_rank_0("REPRIEVE_SAVE_EVERY_STEPS", "3");
   EXPECT_THAT(
       error_of_starting(),
       is_error(ErrorCode::config, "REPRIEVE_TERMINATION_GRACE_PERIOD_S: found \"soon\"; allowed: a number from 0",
@@ -126,8 +126,8 @@ TEST_F(EnvironmentTest, MistakesOfRankZeroAreErrorsOnAllRanks) {
 }
 
 TEST_F(EnvironmentTest, LessSafetyIsLogged) {
-  set_on_chief("REPRIEVE_CHECKPOINTS_DURABLE", "false");
-  set_on_chief("REPRIEVE_CHECKPOINTS_VERIFY_ON_RESTORE", "false");
+  set_on_rank_0("REPRIEVE_CHECKPOINTS_DURABLE", "false");
+  set_on_rank_0("REPRIEVE_CHECKPOINTS_VERIFY_ON_RESTORE", "false");
   testing::internal::CaptureStderr();
   ten_lines(directory);
   const std::string log = testing::internal::GetCapturedStderr();
@@ -140,7 +140,7 @@ TEST_F(EnvironmentTest, LessSafetyIsLogged) {
 /// Two parts of a program with directories of their own: the second would take the checkpoints of the first for its
 /// own.
 TEST_F(EnvironmentTest, TheDirectoryIsForTheFirstOneOfTheProgram) {
-  set_on_chief("REPRIEVE_DIRECTORY", (temporary / "outside").string());
+  set_on_rank_0("REPRIEVE_DIRECTORY", (temporary / "outside").string());
   // The first of this process: other tests have switched the environment off, or named no directory.
   for (int start = 0; start < 2; ++start) {
     const CheckpointManager first(MPI_COMM_WORLD, state.checkpoint, "first-directory-of-this-process");

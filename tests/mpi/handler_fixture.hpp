@@ -102,9 +102,9 @@ inline bool all_threads_may_use_mpi() {
 /// Every rank has the value of rank 0.
 template <class T>
 void expect_same_on_all_ranks(T value) {
-  auto chiefs = static_cast<std::int64_t>(value);
-  MPI_Bcast(&chiefs, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
-  EXPECT_EQ(chiefs, static_cast<std::int64_t>(value));
+  auto of_rank_0 = static_cast<std::int64_t>(value);
+  MPI_Bcast(&of_rank_0, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
+  EXPECT_EQ(of_rank_0, static_cast<std::int64_t>(value));
 }
 
 /// Runs the program to the end without a notice and returns its field.

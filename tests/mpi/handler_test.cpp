@@ -127,7 +127,7 @@ TEST_F(Handler, AnExceptionOnOneRankReachesAllRanks) {
 /// Also if its path leads elsewhere since.
 TEST_F(Handler, TheErrorReportStaysInTheDirectoryThatWasOpened) {
   program.start();
-  test::on_chief([&] {
+  test::on_rank_0([&] {
     std::filesystem::create_directory(directory / "elsewhere");
     std::filesystem::rename(directory / "run", directory / "moved");
     std::filesystem::create_directory_symlink(directory / "elsewhere", directory / "run");

@@ -62,13 +62,13 @@ TEST_P(LocalCopies, ANewerCheckpointGoesBeforeThem) {
 
 TEST_P(LocalCopies, ACorruptPartMakesAllRanksTakeTheCopyBefore) {
   crash_after({1}, {2, 3});
-  on_chief([&] { storage::flip(part_of(world_size() - 1, 1), 4096); });
+  on_rank_0([&] { storage::flip(part_of(world_size() - 1, 1), 4096); });
   expect_restored(2, ".part");
 }
 
 TEST_P(LocalCopies, WithoutAValidCopyTheCheckpointIsTaken) {
   crash_after({1}, {2, 3});
-  on_chief([&] {
+  on_rank_0([&] {
     storage::flip(part_of(world_size() - 1, 1), 4100);
     fs::resize_file(part_of(0, 0), 5000);
   });
@@ -78,19 +78,19 @@ TEST_P(LocalCopies, WithoutAValidCopyTheCheckpointIsTaken) {
 TEST_P(LocalCopies, AreReadOnceWhereSomethingOlderWouldOverwriteWhatIsCorrupt) {
   crash_after({1}, {2, 3});
   expect_restored(3, ".part");
-  on_chief([&] { EXPECT_THAT(read_text(directory / "events.jsonl"), HasSubstr(R"("pass":"single")")); });
+  on_rank_0([&] { EXPECT_THAT(read_text(directory / "events.jsonl"), HasSubstr(R"("pass":"single")")); });
 }
 
 TEST_P(LocalCopies, ThatAreCorruptTouchNothingWhereThereIsNoCheckpoint) {
   crash_after({}, {2, 3});
-  on_chief([&] { storage::flip(part_of(world_size() - 1, 1), 4096); });
+  on_rank_0([&] { storage::flip(part_of(world_size() - 1, 1), 4096); });
   expect_restored(2, ".part");
-  on_chief([&] { EXPECT_THAT(read_text(directory / "events.jsonl"), HasSubstr(R"("pass":"verified")")); });
+  on_rank_0([&] { EXPECT_THAT(read_text(directory / "events.jsonl"), HasSubstr(R"("pass":"verified")")); });
 }
 
 TEST_P(LocalCopies, ThatAreAllCorruptLeaveTheStateAsItIs) {
   crash_after({}, {2, 3});
-  on_chief([&] {
+  on_rank_0([&] {
     storage::flip(part_of(world_size() - 1, 1), 4096);
     storage::flip(part_of(0, 0), 4096);
   });
@@ -104,7 +104,7 @@ TEST_P(LocalCopies, ThatAreCorruptTouchNothingThatOlderOnesDoNotHave) {
   state.checkpoint.add_per_rank("more", more);
   state.checkpoint.allow_missing("more");
   crash_after([&](CheckpointManager& manager) { copy(manager, 3); });
-  on_chief([&] { storage::flip(part_of(world_size() - 1, 0), 4096); });
+  on_rank_0([&] { storage::flip(part_of(world_size() - 1, 0), 4096); });
   more.assign(100, 2.0);
   expect_restored(1, ".h5");
   EXPECT_EQ(more, std::vector<double>(100, 2.0));
@@ -112,7 +112,7 @@ TEST_P(LocalCopies, ThatAreCorruptTouchNothingThatOlderOnesDoNotHave) {
 
 TEST_P(LocalCopies, APartThatLacksAChecksumIsPassedOver) {
   crash_after({}, {2, 3});
-  on_chief([&] {
+  on_rank_0([&] {
     const core::FileAddress file(part_of(world_size() - 1, 1));
     const storage::Part part(storage::PosixFile::open_to_read(file));
     storage::PartTables tables = part.tables();
@@ -124,17 +124,17 @@ TEST_P(LocalCopies, APartThatLacksAChecksumIsPassedOver) {
 
 TEST_P(LocalCopies, AMissingPartMakesACopyIncomplete) {
   crash_after({}, {2, 3});
-  on_chief([&] { fs::remove(part_of(0, 1)); });
+  on_rank_0([&] { fs::remove(part_of(0, 1)); });
   testing::internal::CaptureStderr();
   expect_restored(2, ".part");
   const std::string log = testing::internal::GetCapturedStderr();
   const bool is_there_in_part = world_size() > 1;
-  on_chief([&] { EXPECT_EQ(log.find("the one at step 2 is taken") != std::string::npos, is_there_in_part) << log; });
+  on_rank_0([&] { EXPECT_EQ(log.find("the one at step 2 is taken") != std::string::npos, is_there_in_part) << log; });
 }
 
 TEST_P(LocalCopies, OfADirectoryAreNotTakenByACopyOfIt) {
   crash_after({1}, {3});
-  on_chief([&] {
+  on_rank_0([&] {
     fs::rename(directory, temporary / "elsewhere");
     fs::copy(temporary / "elsewhere", directory, fs::copy_options::recursive);
   });
@@ -251,13 +251,13 @@ class LocalPartners : public LocalCopies {
 
 TEST_P(LocalPartners, OneHostLostLosesNothing) {
   crash_after({1}, {2, 3});
-  on_chief([&] { lose_host(world_size() - 1); });
+  on_rank_0([&] { lose_host(world_size() - 1); });
   expect_restored(3);
 }
 
 TEST_P(LocalPartners, TwoPartnersLostLeaveTheCheckpoint) {
   crash_after({1}, {2, 3});
-  on_chief([&] {
+  on_rank_0([&] {
     lose_host(0);
     lose_host(world_size() - 1);
   });
@@ -266,7 +266,7 @@ TEST_P(LocalPartners, TwoPartnersLostLeaveTheCheckpoint) {
 
 TEST_P(LocalPartners, ACorruptPartIsTakenFromThePartner) {
   crash_after({1}, {2, 3});
-  on_chief([&] { storage::flip(part_of(world_size() - 1, 1), 4096); });
+  on_rank_0([&] { storage::flip(part_of(world_size() - 1, 1), 4096); });
   expect_restored(3);
 }
 

@@ -47,13 +47,13 @@ TEST_P(LocalEdges, WhoRemovesTheNewestCheckpointGoesBackBehindTheCopiesBeforeIt)
       copy(manager, 2);
       save_each(manager, {3});
     });
-    on_chief([&] { fs::remove(directory / "ckpt-3.h5"); });
+    on_rank_0([&] { fs::remove(directory / "ckpt-3.h5"); });
     const auto info = restore();
     EXPECT_EQ(info.has_value(), has_older);
     if (info) {
       EXPECT_EQ(info->number, 1U);
       expect_state(1);
-      on_chief([&] { fs::remove(directory / "ckpt-1.h5"); });
+      on_rank_0([&] { fs::remove(directory / "ckpt-1.h5"); });
     }
   }
 }
@@ -61,7 +61,7 @@ TEST_P(LocalEdges, WhoRemovesTheNewestCheckpointGoesBackBehindTheCopiesBeforeIt)
 TEST_P(LocalEdges, ANodeThatComesOnceMoreGivesBackWhatIsNoNewerThanTheCheckpoint) {
   REPRIEVE_NEEDS_RANKS(2);
   crash_after({1}, {2, 3});
-  on_chief([&] {
+  on_rank_0([&] {
     const TemporaryDirectory other_node("/dev/shm");
     const fs::path& other = other_node.path();
     fs::copy(place_, other, fs::copy_options::recursive);
@@ -120,12 +120,12 @@ TEST_P(LocalEdges, WhatASaveFunctionWritesIsMissedByNoCopy) {
 TEST_P(LocalEdges, ADirectoryThatIsPutBackHasNoUseForCopiesOfTheTimeThatWasUndone) {
   crash_after([&](CheckpointManager& manager) { save_each(manager, {1}); });
   const fs::path backup = temporary / "backup";
-  on_chief([&] {
+  on_rank_0([&] {
     fs::remove_all(backup);
     fs::copy(directory, backup, fs::copy_options::recursive);
   });
   crash_after([&](CheckpointManager& manager) { copy(manager, 5); });
-  on_chief([&] {
+  on_rank_0([&] {
     for (const auto& entry : fs::directory_iterator(directory)) {
       fs::remove_all(entry.path());
     }
@@ -143,7 +143,7 @@ TEST_P(LocalEdges, ADirectoryThatIsPutBackHasNoUseForCopiesOfTheTimeThatWasUndon
 
 TEST_P(LocalEdges, ACorruptOlderCheckpointDoesNotHideThatTheNewestWasRemoved) {
   crash_after({1, 2, 3}, {4});
-  on_chief([&] {
+  on_rank_0([&] {
     fs::resize_file(directory / "ckpt-1.h5", 100);
     fs::remove(directory / "ckpt-3.h5");
   });
@@ -152,13 +152,13 @@ TEST_P(LocalEdges, ACorruptOlderCheckpointDoesNotHideThatTheNewestWasRemoved) {
 
 TEST_P(LocalEdges, ACorruptNewestCheckpointMakesNoCopyVoid) {
   crash_after({1, 2}, {3});
-  on_chief([&] { fs::resize_file(directory / "ckpt-2.h5", 100); });
+  on_rank_0([&] { fs::resize_file(directory / "ckpt-2.h5", 100); });
   expect_restored(3, ".part");
 }
 
 TEST_P(LocalEdges, WhatWasFlushedIntoADirectoryGoesWithIt) {
   crash_after({1}, {3});
-  on_chief([&] {
+  on_rank_0([&] {
     const fs::path flushed = directory / manager::kFlushedName;
     fs::create_directory(flushed);
     fs::permissions(flushed, fs::perms::owner_all);
@@ -179,7 +179,7 @@ TEST_P(LocalEdges, ALaunchThatDiesInItsFirstCopyLeavesTheOneThatItStartedFrom) {
   const fs::path away = temporary / "away.part";
   crash_after({1}, {3, 4});
   fs::path lost;
-  on_chief([&] {
+  on_rank_0([&] {
     lost = part_of(world_size() - 1, 1);
     fs::copy(lost, away);
     fs::remove(lost);
@@ -187,7 +187,7 @@ TEST_P(LocalEdges, ALaunchThatDiesInItsFirstCopyLeavesTheOneThatItStartedFrom) {
   crash_after([&](CheckpointManager& manager) {
     expect_state(3);
     copy(manager, 5);
-    on_chief([&] {
+    on_rank_0([&] {
       for (const fs::path& part : parts()) {
         if (storage::read_part_name(storage::PosixFile::open_to_read(part)).copy.number == 5) {
           fs::remove(part);
@@ -205,7 +205,7 @@ TEST_P(LocalEdges, FilesThatAreRemovedUnderTheJobAreMadeAgain) {
   crash_after([&](CheckpointManager& manager) {
     save_each(manager, {1});
     copy(manager, 2);
-    on_chief([&] {
+    on_rank_0([&] {
       for (const auto& entry : fs::directory_iterator(place_)) {
         fs::remove_all(entry.path());
       }
@@ -220,13 +220,13 @@ TEST_P(LocalEdges, FilesThatAreRemovedUnderTheJobAreMadeAgain) {
 TEST_P(LocalEdges, APlaceThatCannotBeMadeIsNoEndOfTheJob) {
   CheckpointManager manager = open(with_local_copies());
   manager.restore_or_initialize();
-  on_chief([&] {
+  on_rank_0([&] {
     fs::remove_all(place_);
     std::ofstream(place_) << "in the way";
   });
   state.set(2);
   EXPECT_FALSE(manager.local_copy(2));
-  on_chief([&] {
+  on_rank_0([&] {
     fs::remove(place_);
     fs::create_directory(place_);
   });
@@ -263,7 +263,7 @@ volatile std::sig_atomic_t alarms = 0;
 
 /// The kernel takes back what it has given so far when a signal comes in between, and starts from the beginning.
 TEST_P(LocalEdges, ATimerOfTheProgramDoesNotKeepItFromItsSpace) {
-  on_chief([&] {
+  on_rank_0([&] {
     struct sigaction counts = {};
     struct sigaction before = {};
     counts.sa_handler = [](int) { alarms = alarms + 1; };
@@ -418,7 +418,7 @@ TEST_P(LocalStates, AnotherStateIsRefusedAsThatOfAFileAndTheCopyStays) {
 }
 
 TEST_P(LocalStates, APlaceThatIsAFileIsSaidAtTheStart) {
-  on_chief([&] {
+  on_rank_0([&] {
     fs::remove_all(place_);
     std::ofstream(place_) << "in the way";
   });
@@ -427,13 +427,13 @@ TEST_P(LocalStates, APlaceThatIsAFileIsSaidAtTheStart) {
     EXPECT_THAT(same_error_on_all_ranks([&] { manager.restore_or_initialize(); }).message,
                 testing::AllOf(HasSubstr("local_directory"), HasSubstr(place_.filename().string())));
   }
-  on_chief([&] { fs::remove(place_); });
+  on_rank_0([&] { fs::remove(place_); });
 }
 
 TEST_P(LocalStates, APlaceMayBeALink) {
   const fs::path real = place_;
   place_ = temporary / ("link-" + std::to_string(GetParam()));
-  on_chief([&] { fs::create_directory_symlink(real, place_); });
+  on_rank_0([&] { fs::create_directory_symlink(real, place_); });
   crash_after([&](CheckpointManager& manager) { copy(manager, 2); });
   expect_restored(2, ".part");
 }
@@ -441,12 +441,12 @@ TEST_P(LocalStates, APlaceMayBeALink) {
 /// Anybody may take the plain name first: nothing of this user lies there, and nobody's start ends for it.
 TEST_P(LocalStates, AFolderThatIsNotTheUsersOwnIsPassedOver) {
   const fs::path taken = place_ / ("reprieve-" + std::to_string(::geteuid()));
-  on_chief([&] {
+  on_rank_0([&] {
     fs::create_directory(taken);
     fs::permissions(taken, fs::perms::owner_all | fs::perms::others_read);
   });
   crash_after({}, {3, 4});
-  on_chief([&] { EXPECT_TRUE(fs::is_empty(taken)); });
+  on_rank_0([&] { EXPECT_TRUE(fs::is_empty(taken)); });
   expect_restored(4, ".part");
 }
 

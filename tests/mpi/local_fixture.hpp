@@ -22,12 +22,12 @@ class LocalRuns : public ManagerTest {
     if (!std::filesystem::is_directory(memory_.parent_path())) {
       GTEST_SKIP() << "no /dev/shm";
     }
-    on_chief([this] { std::filesystem::create_directories(place_); });
+    on_rank_0([this] { std::filesystem::create_directories(place_); });
   }
 
   void TearDown() override {
     hosts_are_played = false;
-    on_chief([this] { std::filesystem::remove_all(memory_); });
+    on_rank_0([this] { std::filesystem::remove_all(memory_); });
   }
 
   [[nodiscard]] virtual ManagerOptions with_local_copies() const {

@@ -83,7 +83,7 @@ class HalfRestored : public ManagerTest {
 
   /// Makes one element of the field wrong, which is stored by the last rank.
   void corruption_field(int number) const {
-    on_chief([&] {
+    on_rank_0([&] {
       const std::filesystem::path file = directory / ("ckpt-" + std::to_string(number) + ".h5");
       std::string content = read_text(file);
       const double value = number + kMarker;
@@ -204,7 +204,7 @@ TEST_F(HalfRestored, WhatIsLeftOfTheOnlyOneIsNeitherInitialisedNorSaved) {
   CheckpointManager::SaveRequest request;
   request.number = 2;
   EXPECT_EQ(same_error_on_all_ranks([&] { manager.save_in_background(request); }).code, ErrorCode::usage);
-  on_chief([&] { std::filesystem::remove(directory / "ckpt-1.h5"); });
+  on_rank_0([&] { std::filesystem::remove(directory / "ckpt-1.h5"); });
   EXPECT_EQ(same_error_on_all_ranks([&] { manager.restore_or_initialize(never); }).code, ErrorCode::usage);
   EXPECT_EQ(names(), Names{});
 }
@@ -337,7 +337,7 @@ INSTANTIATE_TEST_SUITE_P(Manager, RestoreOrder, testing::Bool());
 
 TEST_P(RestoreOrder, IsAlwaysTheSame) {
   REPRIEVE_NEEDS_RANKS(2);
-  on_chief([&] {  // a checkpoint of one rank, without the variable that was added
+  on_rank_0([&] {  // a checkpoint of one rank, without the variable that was added
     Program program(false);
     Checkpoint old;
     old.add_replicated("step", program.step);
@@ -391,18 +391,18 @@ class UnreachableTest : public ManagerTest {
 
 TEST_F(UnreachableTest, ALinkIntoAnArchiveThatIsNotMountedEndsTheStart) {
   CheckpointManager manager = open();
-  on_chief([&] { std::filesystem::create_symlink(temporary / "archive/ckpt-7.h5", directory / "ckpt-7.h5"); });
+  on_rank_0([&] { std::filesystem::create_symlink(temporary / "archive/ckpt-7.h5", directory / "ckpt-7.h5"); });
   expect_refusal(manager, "ckpt-7.h5");
   save_each(manager, {1});
   expect_refusal(manager, "ckpt-7.h5");
-  on_chief([&] { std::filesystem::remove(directory / "ckpt-7.h5"); });
+  on_rank_0([&] { std::filesystem::remove(directory / "ckpt-7.h5"); });
   EXPECT_EQ(manager.restore_or_initialize()->number, 1U);
 }
 
 TEST_F(UnreachableTest, ALinkThatCanBeFollowedIsACheckpoint) {
   CheckpointManager manager = open();
   save_each(manager, {1, 2});
-  on_chief([&] {
+  on_rank_0([&] {
     std::filesystem::create_directory(temporary / "archive");
     std::filesystem::rename(directory / "ckpt-2.h5", temporary / "archive/ckpt-2.h5");
     std::filesystem::create_symlink(temporary / "archive/ckpt-2.h5", directory / "ckpt-2.h5");
@@ -414,12 +414,12 @@ TEST_F(UnreachableTest, ALinkThatCanBeFollowedIsACheckpoint) {
 
 TEST_F(UnreachableTest, OnlyCorruptOnesThatWereQuarantinedAreNoNewRun) {
   CheckpointManager manager = open();
-  on_chief([&] {
+  on_rank_0([&] {
     write_text(directory / "other-3.h5.corrupt", "of another program");
     write_text(directory / "ckpt-x.h5.corrupt", "no checkpoint");
   });
   EXPECT_FALSE(manager.restore_or_initialize().has_value());
-  on_chief([&] { write_text(directory / "ckpt-3.h5.corrupt.2", "corruption"); });
+  on_rank_0([&] { write_text(directory / "ckpt-3.h5.corrupt.2", "corruption"); });
   EXPECT_THAT(same_error_on_all_ranks([&] { manager.restore_or_initialize(); }),
               is_error(ErrorCode::corrupt, "ckpt-3.h5.corrupt.2", "unquarantine"));
 }

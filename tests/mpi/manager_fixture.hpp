@@ -166,7 +166,7 @@ class ManagerTest : public testing::Test {
   }
   [[nodiscard]] Names names() const { return names_in(directory); }
 
-  static void on_chief(const std::function<void()>& action) { test::on_chief(action); }
+  static void on_rank_0(const std::function<void()>& action) { test::on_rank_0(action); }
 
   static void write_text(const std::filesystem::path& file, const std::string& text) {
     std::filesystem::create_directories(file.parent_path());

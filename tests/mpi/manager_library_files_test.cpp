@@ -68,7 +68,7 @@ void add(Checkpoint& state, MPI_Comm comm, Mesh& mesh, const std::filesystem::pa
 class LibraryFilesTest : public testing::Test {
  protected:
   void SetUp() override {
-    on_chief([&] { std::filesystem::create_directory(scratch()); });
+    on_rank_0([&] { std::filesystem::create_directory(scratch()); });
   }
   /// All files are in the checkpoint, and no folder is left.
   void TearDown() override { EXPECT_TRUE(std::filesystem::is_empty(scratch())); }
@@ -110,7 +110,7 @@ TEST_F(LibraryFilesTest, AreRestoredOnAnyNumberOfRanks) {
     for (int ranks = 1; ranks <= world_size(); ++ranks) {
       restore(ranks, 1000);
     }
-    on_chief([&] { std::filesystem::remove_all(directory_ / "checkpoints"); });
+    on_rank_0([&] { std::filesystem::remove_all(directory_ / "checkpoints"); });
   }
 }
 
@@ -143,11 +143,13 @@ TEST_F(LibraryFilesTest, WhatTheLibraryCannotDoIsAnErrorOnAllRanks) {
   const auto fails = [](const std::string&) { throw std::runtime_error("the mesh is not there"); };
   EXPECT_THAT(error_of_save(fails, scratch()).message, testing::HasSubstr("the mesh is not there"));
   const auto directory = [](const std::string& prefix) {
-    on_chief([&] { std::filesystem::create_directory(prefix); });
+    on_rank_0([&] { std::filesystem::create_directory(prefix); });
   };
   EXPECT_THAT(error_of_save(directory, scratch()), is_error(ErrorCode::usage, "is no file"));
-  on_chief([&] { std::filesystem::create_directory(directory_ / "none"); });
-  const auto removes = [&](const std::string&) { on_chief([&] { std::filesystem::remove_all(directory_ / "none"); }); };
+  on_rank_0([&] { std::filesystem::create_directory(directory_ / "none"); });
+  const auto removes = [&](const std::string&) {
+    on_rank_0([&] { std::filesystem::remove_all(directory_ / "none"); });
+  };
   EXPECT_THAT(error_of_save(removes, directory_ / "none").message, testing::HasSubstr("none"));
   EXPECT_THAT(same_error_on_all_ranks([&] {
                 Checkpoint state;

@@ -56,8 +56,8 @@ TEST_F(OpenTest, RanksMayWriteThePathInSeveralWays) {
   EXPECT_EQ(CheckpointManager(MPI_COMM_WORLD, state.checkpoint, mine).directory(), directory);
 }
 
-TEST_F(OpenTest, TheChiefsWorkingDirectoryCounts) {
-  on_chief([&] { fs::create_directory(temporary / "elsewhere"); });
+TEST_F(OpenTest, TheWorkingDirectoryOfRank0Counts) {
+  on_rank_0([&] { fs::create_directory(temporary / "elsewhere"); });
   const fs::path before = fs::current_path();
   fs::current_path(world_rank() == 0 ? temporary.path() : temporary / "elsewhere");
   const CheckpointManager manager(MPI_COMM_WORLD, state.checkpoint, "run");
@@ -98,7 +98,7 @@ TEST_F(OpenTest, RanksOfOneValueAreNamedTogether) {
 }
 
 TEST_F(OpenTest, ADirectoryBelowAFileIsAStorageError) {
-  on_chief([&] { write_text(temporary / "file", "x"); });
+  on_rank_0([&] { write_text(temporary / "file", "x"); });
   const SeenError error = error_of_opening(temporary / "file/run");
   EXPECT_EQ(error.code, ErrorCode::io);
   EXPECT_EQ(error.origin_rank, 0);
@@ -124,7 +124,7 @@ TEST_F(OpenTest, ADirectoryOfAnotherUserIsRefused) {
     GTEST_SKIP() << "needs root, to play two users";
   }
   open().save(1);
-  on_chief([&] {
+  on_rank_0([&] {
     ASSERT_EQ(::chown(directory.c_str(), 64999, 64999), 0);
     ASSERT_EQ(::chmod(directory.c_str(), 0777), 0);
     ASSERT_EQ(::chmod((directory / ".reprieve.lock").c_str(), 0666), 0);
@@ -162,7 +162,7 @@ class OtherRun {
  public:
   explicit OtherRun(const fs::path& directory) {
     const fs::path file = directory / ".reprieve.lock";
-    on_chief([&] {
+    on_rank_0([&] {
       child_.emplace([&] {
         const manager::DirectoryLock lock(file, manager::LockHolder::self("node7", 64), 10s);
         ::pause();
@@ -184,13 +184,13 @@ class OtherRun {
 };
 
 TEST_F(OpenTest, AnotherRunIsNamed) {
-  on_chief([&] { fs::create_directory(directory); });
+  on_rank_0([&] { fs::create_directory(directory); });
   const OtherRun other(directory);
   EXPECT_THAT(error_of_opening(directory, impatient()), is_error(ErrorCode::locked, "on node7", "64 ranks"));
 }
 
 TEST_F(OpenTest, LeftOversOfALivingRunAreNotTouched) {
-  on_chief([&] { write_text(directory / ".chieftemp/in_use", "x"); });
+  on_rank_0([&] { write_text(directory / ".chieftemp/in_use", "x"); });
   const OtherRun other(directory);
   EXPECT_EQ(error_of_opening(directory, impatient()).code, ErrorCode::locked);
   EXPECT_EQ(names(), Names{".chieftemp"});

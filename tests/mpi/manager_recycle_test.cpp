@@ -100,7 +100,7 @@ TEST_F(RecycleTest, APinnedCheckpointIsNeitherRetiredNorRecycled) {
     state.set(seed);
     manager.save(static_cast<std::uint64_t>(seed));
     if (seed == 1) {
-      on_chief([&] { std::ofstream(checkpoint_file(1).string() + ".pinned").flush(); });
+      on_rank_0([&] { std::ofstream(checkpoint_file(1).string() + ".pinned").flush(); });
     }
   }
   expect_sound(checkpoint_file(1));
@@ -139,7 +139,7 @@ TEST_F(RecycleTest, AHardLinkOfTheUserKeepsItsContent) {
   CheckpointManager manager = open({.max_to_keep = 1});
   save_each(manager, {1});
   const fs::path kept = temporary / "kept.h5";
-  on_chief([&] { fs::create_hard_link(checkpoint_file(1), kept); });
+  on_rank_0([&] { fs::create_hard_link(checkpoint_file(1), kept); });
   save_each(manager, {2});
   EXPECT_TRUE(happens([&] { return !fs::exists(spare); }));
   save_each(manager, {3, 4});
@@ -164,7 +164,7 @@ TEST_F(RecycleTest, ASymbolicLinkIsNotFollowed) {
   CheckpointManager manager = open({.max_to_keep = 1});
   save_each(manager, {1});
   const fs::path target = temporary / "target.h5";
-  on_chief([&] {
+  on_rank_0([&] {
     fs::rename(checkpoint_file(1), target);
     fs::create_symlink(target, checkpoint_file(1));
   });
@@ -197,7 +197,7 @@ TEST_F(RecycleTest, ElementsThatNoRankHoldsAreZero) {
 /// A run can die after it has renamed the file and before it has taken the commit record away.
 TEST_F(RecycleTest, TheRecycledFileOfADeadRunIsNeverRestored) {
   run_with_saves({1, 2}, {.max_to_keep = 2});
-  on_chief([&] { fs::rename(checkpoint_file(2), spare); });
+  on_rank_0([&] { fs::rename(checkpoint_file(2), spare); });
   const ino_t left = inode(spare);
   CheckpointManager manager = open({.max_to_keep = 2});
   expect_restored(manager, 1);
@@ -390,10 +390,10 @@ TEST_F(UnchangedTest, IsNothingAfterASaveThatFailed) {
   save(manager);
   save(manager);
   std::filesystem::path blocked = directory / ("run/ckpt-" + std::to_string(step + 1) + ".h5");
-  on_chief([&] { fs::create_directory(blocked); });
+  on_rank_0([&] { fs::create_directory(blocked); });
   field[5] += 1;
   EXPECT_THROW(manager.save(static_cast<std::uint64_t>(step + 1)), StorageError);
-  on_chief([&] { fs::remove(blocked); });
+  on_rank_0([&] { fs::remove(blocked); });
   for (int i = 0; i < 4; ++i) {
     save(manager);
     expect_saved();

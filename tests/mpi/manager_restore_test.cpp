@@ -76,7 +76,7 @@ TEST_F(RestoreTest, AnInitializeThatFailsOnOneRankFailsOnAll) {
 TEST_F(RestoreTest, ListIsSortedByTheSavesAndLeavesOutWhatCannotBeRead) {
   CheckpointManager manager = open({.max_to_keep = 0});
   save_each(manager, {2, 10, 9});
-  on_chief([&] {
+  on_rank_0([&] {
     write_text(directory / "ckpt-11.h5", "not HDF5");
     write_text(directory / "ckpt-x.h5", "another file");
     std::filesystem::create_directory(directory / "ckpt-12.h5");
@@ -112,7 +112,7 @@ TEST_F(RestoreTest, ACheckpointThatDoesNotFitIsNotQuarantined) {
 
 TEST_F(RestoreTest, TakesTheNewestValidCheckpoint) {
   run_with_saves({1, 2, 3, 4}, {.max_to_keep = 0});
-  on_chief([&] {
+  on_rank_0([&] {
     write_text(directory / "ckpt-4.h5", "");
     fs::resize_file(directory / "ckpt-3.h5", fs::file_size(directory / "ckpt-3.h5") / 2);
   });
@@ -129,7 +129,7 @@ TEST_F(RestoreTest, QuarantiningNeverReplacesWhatWasQuarantinedBefore) {
   CheckpointManager manager = open();
   for (int round = 0; round < 3; ++round) {
     save_each(manager, {1, 2});
-    on_chief([&] { write_text(directory / "ckpt-2.h5", "corruption " + std::to_string(round)); });
+    on_rank_0([&] { write_text(directory / "ckpt-2.h5", "corruption " + std::to_string(round)); });
     EXPECT_EQ(manager.restore_or_initialize()->number, 1U);
   }
   EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-2.h5.corrupt", "ckpt-2.h5.corrupt.2", "ckpt-2.h5.corrupt.3"}));
@@ -140,7 +140,7 @@ TEST_F(RestoreTest, QuarantiningNeverReplacesWhatWasQuarantinedBefore) {
 TEST_F(RestoreTest, WithNoValidCheckpointFailsEveryTime) {
   CheckpointManager manager = open();
   save_each(manager, {1, 2});
-  on_chief([&] {
+  on_rank_0([&] {
     write_text(directory / "ckpt-1.h5", "corruption");
     write_text(directory / "ckpt-2.h5", "corruption");
   });
@@ -195,7 +195,7 @@ TEST_F(OrderTest, WithoutANumberTheNextOneIsTaken) {
   EXPECT_EQ(manager.save().number, 1U);
   save_each(manager, {7, 3});
   EXPECT_EQ(manager.save().number, 8U);
-  on_chief([&] { fs::rename(directory / "ckpt-8.h5", directory / "ckpt-8.h5.corrupt"); });
+  on_rank_0([&] { fs::rename(directory / "ckpt-8.h5", directory / "ckpt-8.h5.corrupt"); });
   EXPECT_EQ(manager.save().number, 9U);
   manager.save_in_background({});
   EXPECT_EQ(manager.finish_background_save()->number, 10U);
@@ -203,7 +203,7 @@ TEST_F(OrderTest, WithoutANumberTheNextOneIsTaken) {
 
 TEST_F(OrderTest, AfterTheNewestWasDeletedTheRunContinuesFromTheOneBefore) {
   run_with_saves({1, 2});
-  on_chief([&] { fs::remove(directory / "ckpt-2.h5"); });
+  on_rank_0([&] { fs::remove(directory / "ckpt-2.h5"); });
   CheckpointManager manager = open();
   ASSERT_TRUE(manager.restore_or_initialize().has_value());
   expect_state(1);
@@ -231,7 +231,7 @@ TEST_F(OrderTest, AFileOfAnotherDirectoryIsTakenOnlyIfItIsNamed) {
     }
   }
   run_with_saves({1});
-  on_chief([&] { fs::copy_file(elsewhere / "ckpt-30.h5", directory / "ckpt-30.h5"); });
+  on_rank_0([&] { fs::copy_file(elsewhere / "ckpt-30.h5", directory / "ckpt-30.h5"); });
   ManagerOptions options;
   options.max_to_keep = 1;
   CheckpointManager manager = open(options);
@@ -247,7 +247,7 @@ TEST_F(OrderTest, AFileOfAnotherDirectoryIsTakenOnlyIfItIsNamed) {
 TEST_F(OrderTest, FilesOfOneOtherDirectoryAloneAreTaken) {
   run_with_saves({20, 10});
   const fs::path fresh = temporary / "fresh";
-  on_chief([&] {
+  on_rank_0([&] {
     fs::create_directory(fresh);
     for (const char* name : {"ckpt-20.h5", "ckpt-10.h5"}) {
       fs::copy_file(directory / name, fresh / name);
@@ -263,7 +263,7 @@ TEST_F(OrderTest, FilesOfOneOtherDirectoryAloneAreTaken) {
 
 TEST_F(OrderTest, ACopiedDirectoryContinues) {
   run_with_saves({20, 10});
-  on_chief([&] { fs::copy(directory, temporary / "copy", fs::copy_options::recursive); });
+  on_rank_0([&] { fs::copy(directory, temporary / "copy", fs::copy_options::recursive); });
   CheckpointManager manager(MPI_COMM_WORLD, state.checkpoint, temporary / "copy");
   EXPECT_EQ(manager.restore_or_initialize()->number, 10U);
 }

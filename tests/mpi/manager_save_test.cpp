@@ -141,7 +141,7 @@ TEST_F(SaveTest, SaveFunctionGetsItsDirectoryAndArguments) {
   expect_no_temporary_files();
 }
 
-TEST_F(SaveTest, TheChiefsFilesAreCommitted) {
+TEST_F(SaveTest, TheFilesOfRank0AreCommitted) {
   CheckpointManager manager = open();
   save_with(manager, 4, writes("by rank " + std::to_string(world_rank())));
   EXPECT_EQ(names(), (Names{"ckpt-4.files", "ckpt-4.h5"}));
@@ -164,7 +164,7 @@ TEST_F(SaveTest, FilesAreQuarantinedWithTheirCheckpoint) {
   CheckpointManager manager = open();
   manager.save(3);
   save_with(manager, 4, writes("x"));
-  on_chief([&] { fs::resize_file(directory / "ckpt-4.h5", 100); });
+  on_rank_0([&] { fs::resize_file(directory / "ckpt-4.h5", 100); });
   EXPECT_EQ(manager.restore_or_initialize()->number, 3U);
   EXPECT_EQ(names(), (Names{"ckpt-3.h5", "ckpt-4.files.corrupt", "ckpt-4.h5.corrupt"}));
 }
@@ -223,20 +223,20 @@ TEST_F(SaveTest, DifferentNumbersAreAnErrorOnAllRanks) {
 TEST_F(SaveTest, ADirectoryInTheWayIsAClearError) {
   CheckpointManager manager = open();
   manager.save(4);
-  on_chief([&] { fs::create_directory(directory / "ckpt-5.h5"); });
+  on_rank_0([&] { fs::create_directory(directory / "ckpt-5.h5"); });
   EXPECT_THAT(same_error_on_all_ranks([&] { manager.save(5); }),
               is_error(ErrorCode::io, "ckpt-5.h5 exists and is not a file; move it away"));
   EXPECT_EQ(names(), (Names{"ckpt-4.h5", "ckpt-5.h5"}));
   // What has the name of a checkpoint and cannot be judged is not passed over.
   EXPECT_EQ(same_error_on_all_ranks([&] { (void)manager.restore_or_initialize(); }).code, ErrorCode::io);
-  on_chief([&] { fs::remove(directory / "ckpt-5.h5"); });
+  on_rank_0([&] { fs::remove(directory / "ckpt-5.h5"); });
   EXPECT_EQ(manager.restore_or_initialize()->number, 4U);
 }
 
 TEST_F(SaveTest, ADirectoryThatVanishesIsAClearError) {
   CheckpointManager manager = open();
   manager.save(4);
-  on_chief([&] { fs::remove_all(directory); });
+  on_rank_0([&] { fs::remove_all(directory); });
   EXPECT_THAT(same_error_on_all_ranks([&] { manager.save(5); }),
               is_error(ErrorCode::io, directory.string() + " was removed or replaced while in use"));
   EXPECT_FALSE(fs::exists(directory));
@@ -245,7 +245,7 @@ TEST_F(SaveTest, ADirectoryThatVanishesIsAClearError) {
 
 TEST_F(SaveTest, AnotherRunThatHasTakenOverIsLeftAlone) {
   CheckpointManager manager = open();
-  on_chief([&] {
+  on_rank_0([&] {
     write_text(directory / ".reprieve.lock", "another run");
     write_text(directory / ".chieftemp/of_the_other_run", "x");
   });
@@ -260,7 +260,7 @@ TEST_F(SaveTest, EventsTellTheStory) {
     save_each(manager, {1, 2, 3});
     same_error_on_all_ranks(
         [&] { save_with(manager, 4, [](const SaveFnContext&) { throw std::runtime_error("no"); }); });
-    on_chief([&] { write_text(directory / "ckpt-3.h5", "corruption"); });
+    on_rank_0([&] { write_text(directory / "ckpt-3.h5", "corruption"); });
     manager.restore_or_initialize();
   }
   const Names kinds{"start", "save_started", "save_finished", "save_failed", "passed_over", "restore", "retired"};
@@ -278,7 +278,7 @@ TEST_F(SaveTest, TheEventLogCanBeSwitchedOff) {
 
 TEST_F(SaveTest, LeftOversOfDeadRunsAreRemovedAtStart) {
   { open().save(1); }
-  on_chief([&] {
+  on_rank_0([&] {
     write_text(directory / ".chieftemp/ckpt-2.1700000000000000.h5", "half");
     write_text(directory / ".chieftemp/ckpt-2.1700000000000000.files/a", "half");
     write_text(directory / "ckpt-0.files/a", "its checkpoint was retired");
@@ -336,7 +336,7 @@ class CutShort : public SaveTest {
     save_with(manager, 4, writes("new"));
     const auto time = manager.latest()->time.time_since_epoch() - std::chrono::microseconds(older_us);
     const auto time_us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
-    on_chief([&] {
+    on_rank_0([&] {
       fs::create_directory(directory / ".chieftemp");
       fs::rename(directory / "ckpt-4.files",
                  directory / ".chieftemp" / ("ckpt-4." + std::to_string(time_us) + ".files"));
@@ -555,7 +555,7 @@ TEST_F(LayoutAhead, OfANewDirectoryThereIsNone) {
   manager.restore_or_initialize();
   EXPECT_FALSE(is_laid_out(manager));
   save_each(manager, {1});
-  on_chief([&] { EXPECT_TRUE(storage::verify_file(directory / "ckpt-1.h5").empty()); });
+  on_rank_0([&] { EXPECT_TRUE(storage::verify_file(directory / "ckpt-1.h5").empty()); });
 }
 
 TEST_F(LayoutAhead, OfARestoredFile) {
@@ -573,7 +573,7 @@ TEST_F(LayoutAhead, OfARestoredFile) {
   many_.front().front() = 0;
   ASSERT_TRUE(manager.restore_or_initialize().has_value());
   EXPECT_THAT(many_, testing::Each(testing::Each(7 + world_rank())));
-  on_chief([&] { EXPECT_TRUE(storage::verify_file(directory / "ckpt-2.h5").empty()); });
+  on_rank_0([&] { EXPECT_TRUE(storage::verify_file(directory / "ckpt-2.h5").empty()); });
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class XdmfOfCheckpoints : public testing::Test {
   /// On rank 0 alone; the others wait, so that no test continues before.
   XdmfReport describe(const XdmfOptions& options = {}) {
     XdmfReport report;
-    on_chief([&] { report = write_xdmf(directory_ / "run", file(), options); });
+    on_rank_0([&] { report = write_xdmf(directory_ / "run", file(), options); });
     return report;
   }
 
@@ -57,7 +57,7 @@ TEST_F(XdmfOfCheckpoints, TheNumberIsTheTimeUnlessAnotherIsNamed) {
   CheckpointManager manager(MPI_COMM_WORLD, state_, directory_ / "run", {});
   manager.save(17);
   describe();
-  on_chief([&] {
+  on_rank_0([&] {
     EXPECT_THAT(text_of(file()), HasSubstr(R"(<Time Value="17"/>)"));
     EXPECT_THROW(write_xdmf(directory_ / "run", file(), {.time_variable = "tmie"}), UsageError);
     EXPECT_THROW(write_xdmf(directory_ / "run", file(), {.time_variable = "table"}), UsageError);
@@ -70,7 +70,7 @@ TEST_F(XdmfOfCheckpoints, LeavesOutWhatCannotBeRead) {
   CheckpointManager manager(MPI_COMM_WORLD, state_, directory_ / "run", {});
   manager.save(1);
   manager.save(2);
-  on_chief([&] {
+  on_rank_0([&] {
     std::filesystem::resize_file(directory_ / "run/ckpt-1.h5", 1000);
     EXPECT_EQ(write_xdmf(directory_ / "run", file()).checkpoints, 1U);
     EXPECT_THAT(text_of(file()), Not(HasSubstr("ckpt-1.h5")));
@@ -80,7 +80,7 @@ TEST_F(XdmfOfCheckpoints, LeavesOutWhatCannotBeRead) {
 TEST_F(XdmfOfCheckpoints, AFileElsewhereNamesTheCheckpointsFromThere) {
   CheckpointManager manager(MPI_COMM_WORLD, state_, directory_ / "run", {});
   manager.save(1);
-  on_chief([&] {
+  on_rank_0([&] {
     write_xdmf(directory_ / "run", directory_ / "b.xdmf");
     EXPECT_THAT(text_of(directory_ / "b.xdmf"), HasSubstr(">run/ckpt-1.h5:/state/field<"));
   });

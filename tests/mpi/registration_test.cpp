@@ -231,7 +231,7 @@ class ConstantsTest : public testing::Test {
     return error.message;
   }
   static void write_input(const fs::path& file, const std::string& text) {
-    on_chief([&] { std::ofstream(file) << text; });
+    on_rank_0([&] { std::ofstream(file) << text; });
   }
 
   const SharedTemporaryDirectory temporary;
@@ -285,7 +285,7 @@ TEST_F(ConstantsTest, TheContentOfAFileCounts) {
   run(add);
   write_input(input, "density 5.0\n");
   EXPECT_THAT(mismatch_of(add), AllOf(HasSubstr("'input': 'xxh3:"), HasSubstr("of 12 bytes' now")));
-  on_chief([&] { fs::remove(input); });
+  on_rank_0([&] { fs::remove(input); });
   EXPECT_EQ(same_error_on_all_ranks([&] { run(add); }).code, ErrorCode::io);
 }
 
@@ -393,7 +393,7 @@ TEST_F(FinishedTest, IsDecidedByAllHandlersOfADirectory) {
     program.run(10);
     program.handler->finish();  // the other one has made no step
   }
-  on_chief([&] {
+  on_rank_0([&] {
     const auto log = core::read_events(directory / "events.jsonl");
     EXPECT_EQ(std::count_if(log.begin(), log.end(),
                             [](const auto& logged) { return std::holds_alternative<events::Finished>(logged.event); }),
@@ -418,7 +418,7 @@ TEST_F(FinishedTest, ALaterSaveTakesTheMarkAway) {
 
 TEST_F(FinishedTest, WhoRemovesTheNewestGoesBack) {
   finish(12, 10);
-  on_chief([&] { fs::remove(directory / "ckpt-12.h5"); });
+  on_rank_0([&] { fs::remove(directory / "ckpt-12.h5"); });
   Program program(directory);
   program.start();
   EXPECT_FALSE(program.handler->already_finished().has_value());

@@ -85,7 +85,7 @@ TEST_F(StorageChunks, AreReadByHdf5AndOnAnyNumberOfRanks) {
   REPRIEVE_NEEDS_RANKS(2);
   for (const Extents& shape : {kRegular, kIrregular}) {
     save_columns(shape, world_size());
-    on_chief([&] {
+    on_rank_0([&] {
       EXPECT_EQ(chunk_of("field").size(), 3U);
       EXPECT_EQ(wrong_for_hdf5(shape), 0U);
       EXPECT_TRUE(verify_file(file).empty());
@@ -99,7 +99,7 @@ TEST_F(StorageChunks, AreReadByHdf5AndOnAnyNumberOfRanks) {
 
 TEST_F(StorageChunks, GoBackToRowsOnOneRank) {
   save_columns(kRegular, 1);
-  on_chief([&] {
+  on_rank_0([&] {
     EXPECT_TRUE(chunk_of("field").empty());
     EXPECT_EQ(read_metadata(file).format_version, 1) << "what older versions can read says so";
   });
@@ -123,13 +123,13 @@ TEST_F(StorageChunks, AreWrittenOverOlderOnesInARecycledFile) {
   columns.forget();
   restore(world, checkpoint);
   EXPECT_EQ(columns.wrong(), 0U);
-  on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
+  on_rank_0([&] { EXPECT_TRUE(verify_file(file).empty()); });
 }
 
 TEST_F(StorageChunks, AreFoundCorruptWhereverABitFlips) {
   REPRIEVE_NEEDS_RANKS(2);
   save_columns(kRegular, world_size());
-  on_chief([&] {
+  on_rank_0([&] {
     const FileIndex index = read_index(PosixFile::open_to_read(file));
     const StoredVariable& field = *index.find("field");
     for (std::uint64_t tenth = 0; tenth < 10; ++tenth) {
@@ -147,7 +147,7 @@ TEST_F(StorageChunks, AreFoundCorruptWhereverABitFlips) {
 TEST_F(StorageChunks, AreReadPieceByPieceInTheOrderOfTheArray) {
   REPRIEVE_NEEDS_RANKS(2);
   save_columns(kRegular, world_size());
-  on_chief([&] {
+  on_rank_0([&] {
     const VariableReader reader(file);
     std::vector<double> values(volume(kRegular));
     const std::size_t piece = 70'001;  // neither rows nor planes
@@ -196,7 +196,7 @@ TEST_F(StorageChunks, OfSmallBlocksAreWrittenEachByItsRank) {
   });
   at_each([](double& value, double expected) { value = expected; });
   save(world, checkpoint);
-  on_chief([&] {
+  on_rank_0([&] {
     EXPECT_EQ(chunk_of("field"), Extents(3, kEdge));
     EXPECT_EQ(wrong_for_hdf5(shape), 0U);
     EXPECT_TRUE(verify_file(file).empty());
@@ -214,7 +214,7 @@ TEST_F(StorageChunks, AreNotMadeForTheWriterThatWorksThroughHdf5) {
   Checkpoint checkpoint;
   columns.register_in(checkpoint, "field");
   save(world, checkpoint, WriterKind::mpio);
-  on_chief([&] { EXPECT_TRUE(chunk_of("field").empty()); });
+  on_rank_0([&] { EXPECT_TRUE(chunk_of("field").empty()); });
   columns.forget();
   restore(world, checkpoint);
   EXPECT_EQ(columns.wrong(), 0U);
@@ -296,12 +296,12 @@ TEST_P(LargeArrays, AreRestoredOnOneRank) {
 TEST_P(LargeArrays, CorruptionInThemIsNamed) {
   const StoredVariable large = *read_index(PosixFile::open_to_read(file)).find("large");
   MPI_Barrier(MPI_COMM_WORLD);
-  on_chief([&] { flip(large.file_offset + 1'000'000 * sizeof(double)); });
+  on_rank_0([&] { flip(large.file_offset + 1'000'000 * sizeof(double)); });
   prepare();
   EXPECT_THAT(same_error([&] { restore(world, state_); }),
               is_error(ErrorCode::corrupt, "'large' is corrupt: elements [524288:1048576] written by rank 0"));
   prepare();
-  on_chief([&] {
+  on_rank_0([&] {
     const auto corruption = verify_file(file);
     ASSERT_EQ(corruption.size(), 1U);
     EXPECT_EQ(corruption[0].region, "elements [524288:1048576] written by rank 0");

@@ -151,7 +151,7 @@ TEST_F(StorageCompression, IsReadByHdf5AndOnAnyNumberOfRanks) {
     grid.register_in(checkpoint, "field");
     cache = {};
     save(world, checkpoint);
-    on_chief([&] {
+    on_rank_0([&] {
       const auto [compressed, all] = compressed_blocks();
       EXPECT_TRUE(cut == 1 || compressed > 0);
       EXPECT_TRUE(cut == 1 || all > compressed) << "chunks of several ranks, or at the edge, are not";
@@ -182,7 +182,7 @@ TEST_F(StorageCompression, OfValuesOfRanks) {
     }
     save(world, checkpoint, first > 1);
     const std::vector<double> saved = std::exchange(values, {});
-    on_chief([&] {
+    on_rank_0([&] {
       EXPECT_GT(compressed_blocks().first, 0U);
       EXPECT_TRUE(verify_file(file).empty());
     });
@@ -210,7 +210,7 @@ TEST_F(StorageCompression, FollowsWhatTheArrayHolds) {
     std::ranges::fill(values, 0);
     restore(world, checkpoint);
     EXPECT_TRUE(std::ranges::equal(std::span(values).subspan(first, count), std::span(saved).subspan(first, count)));
-    on_chief([&] {
+    on_rank_0([&] {
       EXPECT_EQ(compressed_blocks().first > 0, !is_noise);
       EXPECT_TRUE(verify_file(file).empty());
       const RegisteredFilter filter;
@@ -227,7 +227,7 @@ TEST_F(StorageCompression, IsFoundCorruptWhereverABitFlips) {
   Checkpoint checkpoint;
   grid.register_in(checkpoint, "field");
   save(world, checkpoint);
-  on_chief([&] {
+  on_rank_0([&] {
     const FileIndex read = index();
     const StoredVariable& field = *read.find("field");
     const BoxRow row = read.row(field, 0);
@@ -254,7 +254,7 @@ TEST_F(StorageCompression, BeginsAgainWithTheStructureOfAFile) {
   checkpoint.add_distributed("field", values.data() + first, {{values.size()}, {first}, {count}});
   save(world, checkpoint);
   cache = {};
-  if (world.is_chief()) {
+  if (world.is_rank_0()) {
     cache.model = LayoutCache::Model{core::FileAddress(file), index()};
   }
   std::mt19937_64 random(3);
@@ -262,7 +262,7 @@ TEST_F(StorageCompression, BeginsAgainWithTheStructureOfAFile) {
   const std::vector<double> saved = values;
   const std::filesystem::path next = directory / "ckpt-8.h5";
   write_checkpoint(world, checkpoint.registry(), next, {}, {.compress = {Compression::lz4, false}}, cache);
-  on_chief([&] {
+  on_rank_0([&] {
     EXPECT_TRUE(verify_file(next).empty());
     Hdf5Field(next).read(values);
     EXPECT_EQ(values, saved);
@@ -278,7 +278,7 @@ TEST_F(StorageCompression, IsLeftOutWhereTheProgramHasTheFilterItself) {
   testing::internal::CaptureStderr();
   save(world, checkpoint);
   const std::string reported = testing::internal::GetCapturedStderr();
-  on_chief([&] {
+  on_rank_0([&] {
     EXPECT_FALSE(index().find("field")->compressed);
     EXPECT_THAT(reported,
                 testing::HasSubstr("compress has no effect: the program has registered a filter of Blosc with HDF5"));
@@ -297,7 +297,7 @@ TEST_F(StorageCompression, IsLeftOutInThePageCache) {
   }
   const std::string reported = testing::internal::GetCapturedStderr();
   const std::string text = "compress has no effect: writes to the checkpoint directory do not bypass the page cache";
-  EXPECT_EQ(reported.find(text) != std::string::npos, world.is_chief());
+  EXPECT_EQ(reported.find(text) != std::string::npos, world.is_rank_0());
   EXPECT_EQ(reported.find(text), reported.rfind(text)) << "once";
 }
 

@@ -155,7 +155,7 @@ TEST_F(StorageErrors, CorruptDataAreNamed) {
   const FileIndex all = index();
   const StoredVariable grid = *all.find("grid");
   const auto row = all.row(grid, grid.box_count - 1);
-  on_chief([&] { flip(grid.file_offset + grid.bytes() - 1); });
+  on_rank_0([&] { flip(grid.file_offset + grid.bytes() - 1); });
   const std::string region =
       "elements " + text_of(FileIndex::dataset_box(grid, row)) + " written by rank " + std::to_string(world_size() - 1);
   EXPECT_THAT(restore_error(state_), is_error(ErrorCode::corrupt, "'grid'", region));
@@ -171,7 +171,7 @@ TEST_F(StorageErrors, CorruptDataAreNamed) {
 TEST_F(StorageErrors, ACorruptPerRankValueIsNamed) {
   save(world, state_);
   const StoredVariable mine = *index().find("mine");
-  on_chief([&] { flip(mine.file_offset); });
+  on_rank_0([&] { flip(mine.file_offset); });
   EXPECT_THAT(restore_error(state_).message, HasSubstr("'mine' is corrupt: elements [0:100] of the value of rank 0"));
 }
 
@@ -180,7 +180,7 @@ TEST_F(StorageErrors, ATruncatedOrLongerFileIsNoticed) {
   const std::uint64_t size = std::filesystem::file_size(file);
   for (const std::uint64_t length :
        {std::uint64_t{0}, std::uint64_t{100}, kCommitRecordBytes, size / 2, size - 1, size + 1}) {
-    on_chief([&] { std::filesystem::resize_file(file, length); });
+    on_rank_0([&] { std::filesystem::resize_file(file, length); });
     EXPECT_EQ(restore_error(state_).code, ErrorCode::corrupt) << length;
     EXPECT_FALSE(verify_file(file).empty()) << length;
     EXPECT_THROW(static_cast<void>(read_metadata(file)), CorruptError) << length;
@@ -189,7 +189,7 @@ TEST_F(StorageErrors, ATruncatedOrLongerFileIsNoticed) {
 
 TEST_F(StorageErrors, AFileThatWasNotCommittedIsNotACheckpoint) {
   save(world, state_);
-  on_chief([&] {
+  on_rank_0([&] {
     const std::vector<char> zeros(kCommitRecordBytes, 0);
     std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).write(zeros.data(), kCommitRecordBytes);
   });
@@ -197,16 +197,16 @@ TEST_F(StorageErrors, AFileThatWasNotCommittedIsNotACheckpoint) {
 }
 
 TEST_F(StorageErrors, AFileOfAnotherKindIsNotACheckpoint) {
-  on_chief([&] { std::ofstream(file) << std::string(10'000, 'x'); });
+  on_rank_0([&] { std::ofstream(file) << std::string(10'000, 'x'); });
   EXPECT_THAT(restore_error(state_), is_error(ErrorCode::corrupt, "is not a Reprieve checkpoint, nor any HDF5 file"));
   MPI_Barrier(MPI_COMM_WORLD);
-  on_chief([&] { std::ofstream(file) << "\x89HDF\r\n\x1a\n" + std::string(10'000, 'x'); });
+  on_rank_0([&] { std::ofstream(file) << "\x89HDF\r\n\x1a\n" + std::string(10'000, 'x'); });
   EXPECT_THAT(restore_error(state_).message, HasSubstr("is an HDF5 file, but"));
 }
 
 TEST_F(StorageErrors, AFutureFormatIsAMismatch) {
   save(world, state_);
-  on_chief([&] {
+  on_rank_0([&] {
     std::vector<std::uint64_t> words(kCommitRecordBytes / 8);
     const PosixFile opened = PosixFile::open_to_write(file);
     opened.read_all(std::as_writable_bytes(std::span(words)), 0);

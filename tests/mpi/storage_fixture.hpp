@@ -137,7 +137,7 @@ class StorageTest : public testing::Test {
   /// On rank 0 alone.
   void flip(std::uint64_t offset) const { storage::flip(file, offset); }
 
-  static void on_chief(const std::function<void()>& action) { test::on_chief(action); }
+  static void on_rank_0(const std::function<void()>& action) { test::on_rank_0(action); }
 
   const test::SharedTemporaryDirectory directory;
   const std::filesystem::path file = directory / "ckpt-7.h5";

@@ -83,7 +83,7 @@ TEST_P(Records, ComeBackAndAreListed) {
   cells = {Cell()};
   restore(world, checkpoint);
   EXPECT_EQ(cells, std::vector{cell()});
-  on_chief([&] {
+  on_rank_0([&] {
     EXPECT_TRUE(verify_file(file).empty());
     const auto variables = list_variables(file);
     EXPECT_EQ(variables[0].members, RecordMembers<Cell>::list());

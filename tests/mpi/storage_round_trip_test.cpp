@@ -264,7 +264,7 @@ TEST_F(Storage, ToolsReadWithoutTheOthers) {
   replicated.register_in(checkpoint);
   mine.register_in(checkpoint);
   save(world, checkpoint);
-  on_chief([&] {
+  on_rank_0([&] {
     const FileMetadata metadata = read_metadata(file);
     EXPECT_EQ(metadata.reason.source, "signal SIGTERM");
     EXPECT_EQ(metadata.reason.message, "the end is near");

@@ -136,7 +136,7 @@ TEST_F(SharedElements, TheSameSplitGivesEveryRankItsOwnBits) {
           save_nodes(comm, kCells, split, writer);
           EXPECT_EQ(restored(comm, kCells, split).not_of(comm.rank()), 0U) << ranks;
         });
-        on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
+        on_rank_0([&] { EXPECT_TRUE(verify_file(file).empty()); });
       }
     }
   }
@@ -223,7 +223,7 @@ TEST_F(SharedElements, ACorruptCopyIsNoticed) {
   REPRIEVE_NEEDS_RANKS(2);
   const Split split{test::world_size(), 1, false};
   save_nodes(world, kCells, split);
-  on_chief([&] {
+  on_rank_0([&] {
     const auto variables = list_variables(file);
     ASSERT_EQ(variables.size(), 3U);
     EXPECT_EQ(variables[0].name, "@shared/grid/nodes/boxes");

@@ -110,7 +110,7 @@ class SaveAfterARestart : public SmallVariables {
   /// A program starts: nothing is known but the file.
   void start_again() {
     LayoutCache fresh;
-    on_chief([&] { fresh.model = LayoutCache::Model{file, read_index(PosixFile::open_to_read(file))}; });
+    on_rank_0([&] { fresh.model = LayoutCache::Model{file, read_index(PosixFile::open_to_read(file))}; });
     std::swap(cache, fresh);
   }
 
@@ -118,7 +118,7 @@ class SaveAfterARestart : public SmallVariables {
     set(0);
     restore(world, state_);
     expect(seed);
-    on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
+    on_rank_0([&] { EXPECT_TRUE(verify_file(file).empty()); });
   }
 
   /// HDF5's structures as they lie in the file, without what changes from save to save.
@@ -143,7 +143,7 @@ TEST_F(SaveAfterARestart, TakesTheStructureFromTheFile) {
   EXPECT_FALSE(cache.model.has_value() && world_rank() == 0) << "it was not looked at";
   EXPECT_EQ(places(), before);
   expect_in_a_sound_file(2);
-  on_chief([&] {
+  on_rank_0([&] {
     EXPECT_EQ(read_metadata(file).number, 8U);
     EXPECT_EQ(read_metadata(file).reason.message, "after it, with a message of another length");
   });
@@ -165,7 +165,7 @@ TEST_F(SaveAfterARestart, IsLaidOutAnewForOtherVariables) {
 TEST_F(SaveAfterARestart, DoesNotTakeCorruptionOver) {
   set(1);
   save_as(7, "");
-  on_chief([&] {
+  on_rank_0([&] {
     const FileIndex index = read_index(PosixFile::open_to_read(file));
     const CommitRecord commit_record = read_commit_record(PosixFile::open_to_read(file));
     flip(structure_regions(index, commit_record.checksums.region).front().offset + 100);  // HDF5's own
@@ -181,9 +181,9 @@ TEST_F(SaveAfterARestart, DoesWithoutAFileThatIsGone) {
   set(1);
   save_as(7, "");
   start_again();
-  on_chief([&] { std::filesystem::remove(file); });
+  on_rank_0([&] { std::filesystem::remove(file); });
   save_as(8, "");
-  on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
+  on_rank_0([&] { EXPECT_TRUE(verify_file(file).empty()); });
 }
 
 }  // namespace

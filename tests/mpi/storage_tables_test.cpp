@@ -150,13 +150,13 @@ TEST_F(StorageTables, AreOneCopyForTheRanksOfANodeAndGoneAfterwards) {
 
 TEST_F(StorageTables, OfALyingFileAreTheSameErrorOnAllRanks) {
   save_grid();
-  on_chief([&] { forge_a_row(); });
+  on_rank_0([&] { forge_a_row(); });
   expect_corrupt("a box is not inside of its dataset");
 }
 
 TEST_F(StorageTables, ThatAreCorruptAreTheSameErrorOnAllRanks) {
   save_grid();
-  on_chief([&] { flip(read_commit_record(PosixFile::open_to_read(file)).boxes.region.offset + 20); });
+  on_rank_0([&] { flip(read_commit_record(PosixFile::open_to_read(file)).boxes.region.offset + 20); });
   expect_corrupt("table of boxes is corrupt");
 }
 

@@ -49,7 +49,7 @@ class TextArrays : public StorageTest, public testing::WithParamInterface<Writer
   }
 
   void expect_stored(const std::string& name, ElementType type, const Extents& shape) const {
-    on_chief([&] {
+    on_rank_0([&] {
       EXPECT_TRUE(verify_file(file).empty());
       EXPECT_EQ(to_string(stored(name).type), to_string(type)) << name;
       EXPECT_EQ(stored(name).shape, shape) << name;
@@ -126,7 +126,7 @@ TEST_P(TextArrays, WhatNoneCanHoldIsStoredAsItIs) {
   checkpoint.add_per_rank("text", text);
   expect_back(texts);
   EXPECT_EQ(text, text_before);
-  on_chief([&] {
+  on_rank_0([&] {
     EXPECT_EQ(stored("texts").type, kPacked);
     EXPECT_EQ(stored("text").type, kPlain);
   });
@@ -137,7 +137,7 @@ TEST_P(TextArrays, OneLongTextDoesNotMakeAllOthersLong) {
   texts[500] = std::string(100'000, 'l');
   checkpoint.add_replicated("texts", texts);
   expect_back(texts);
-  on_chief([&] {
+  on_rank_0([&] {
     EXPECT_EQ(stored("texts").type, kPacked);
     EXPECT_LT(stored("texts").bytes, 200'000U);
   });

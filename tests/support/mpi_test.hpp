@@ -58,7 +58,7 @@ class SharedTemporaryDirectory {
 };
 
 /// Does something on rank 0 alone while the others wait.
-inline void on_chief(const std::function<void()>& action) {
+inline void on_rank_0(const std::function<void()>& action) {
   MPI_Barrier(MPI_COMM_WORLD);
   if (world_rank() == 0) {
     action();
@@ -109,13 +109,13 @@ inline SeenError error_of(const std::function<void()>& call) {
 /// Runs @p call on every rank, which must throw the same Error on every rank; returns it.
 inline SeenError same_error_on_all_ranks(const std::function<void()>& call) {
   const SeenError seen = error_of(call);
-  std::array<int, 3> chiefs{static_cast<int>(seen.code), seen.origin_rank, static_cast<int>(seen.message.size())};
-  MPI_Bcast(chiefs.data(), 3, MPI_INT, 0, MPI_COMM_WORLD);
+  std::array<int, 3> of_rank_0{static_cast<int>(seen.code), seen.origin_rank, static_cast<int>(seen.message.size())};
+  MPI_Bcast(of_rank_0.data(), 3, MPI_INT, 0, MPI_COMM_WORLD);
   std::string message = seen.message;
-  message.resize(static_cast<std::size_t>(chiefs[2]));
-  MPI_Bcast(message.data(), chiefs[2], MPI_CHAR, 0, MPI_COMM_WORLD);
-  EXPECT_EQ(static_cast<int>(seen.code), chiefs[0]);
-  EXPECT_EQ(seen.origin_rank, chiefs[1]);
+  message.resize(static_cast<std::size_t>(of_rank_0[2]));
+  MPI_Bcast(message.data(), of_rank_0[2], MPI_CHAR, 0, MPI_COMM_WORLD);
+  EXPECT_EQ(static_cast<int>(seen.code), of_rank_0[0]);
+  EXPECT_EQ(seen.origin_rank, of_rank_0[1]);
   EXPECT_EQ(seen.message, message);
   return seen;
 }

@@ -71,7 +71,7 @@ function(reprieve_probe_mpi_main name filter pattern)
   set_tests_properties(mpi_main.${name}.exit_code PROPERTIES WILL_FAIL ON)
 endfunction()
 reprieve_probe_mpi_main(shows_failures_of_other_ranks Probe.FailsOnRank1 "\\[rank 1/3\\] .*on rank one.*FAILED")
-reprieve_probe_mpi_main(shows_failures_of_the_chief Probe.FailsOnRank0 "\\[rank 0/3\\] .*on rank 0.*FAILED")
+reprieve_probe_mpi_main(shows_failures_of_rank_0 Probe.FailsOnRank0 "\\[rank 0/3\\] .*on rank 0.*FAILED")
 reprieve_probe_mpi_main(shows_failures_outside_of_tests ProbeSetUp.* "\\[rank 2/3\\] .*in the set-up")
 reprieve_probe_mpi_main(names_ranks_that_hang Probe.HangsOnRank1 "\\[rank 1/3\\] stuck in Probe.HangsOnRank1 for 3 s"
   MPI_TEST_TIMEOUT_S=3)

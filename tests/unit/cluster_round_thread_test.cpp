@@ -92,7 +92,7 @@ class RoundRank {
       : channel_(reductions),
         round_channel_(rounds),
         agreement_(
-            channel_, rank, size, {16ms, 5s}, [this] { return look(); }, [this](const Verdict& v) { hear(v); }),
+            channel_, rank, size, {16ms, 5s}, [this] { return look(); }, [this](const CheckResult& v) { hear(v); }),
         rounds_(round_channel_, options, [this] { return notice.load(); }) {
     agreement_.check_by(rounds_);
     rounds_.start();
@@ -111,7 +111,7 @@ class RoundRank {
   }
   /// All ranks meet here, or all throw.
   void confirm() {
-    const Verdict met = agreement_.confirm();
+    const CheckResult met = agreement_.confirm();
     hear(met);
     agreement_.check_met(met);
   }
@@ -138,15 +138,15 @@ class RoundRank {
     view.notice = notice;
     return view;
   }
-  void hear(const Verdict& verdict) {
+  void hear(const CheckResult& check_result) {
     checked_at.push_back(agreement_.index());
-    heard_closing = verdict.closing_index;
-    if (verdict.failed_rank >= 0) {
-      heard_failure_of = verdict.failed_rank;
+    heard_closing = check_result.closing_index;
+    if (check_result.failed_rank >= 0) {
+      heard_failure_of = check_result.failed_rank;
       throw std::runtime_error("heard a failure");
     }
-    if (verdict.notice_rank >= 0 && !act_at_) {
-      act_at_ = verdict.act_at;
+    if (check_result.notice_rank >= 0 && !act_at_) {
+      act_at_ = check_result.act_at;
     }
   }
 

@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Verdict fold(const std::vector<Contribution>& contributions) {
+CheckResult fold(const std::vector<Contribution>& contributions) {
   const int size = static_cast<int>(contributions.size());
   AgreementVector all = encode(contributions[0], 0, size);
   for (int rank = 1; rank < size; ++rank) {
@@ -29,26 +29,26 @@ Verdict fold(const std::vector<Contribution>& contributions) {
   return decode(all, size);
 }
 
-TEST(AgreementVector, QuietRanksGiveAQuietVerdict) {
-  const Verdict verdict = fold({{.index = 7, .lag = 2}, {.index = 8}, {.index = 6, .lag = 1}});
-  EXPECT_EQ(verdict.act_at, 9);
-  EXPECT_EQ(verdict.first_index, 6);
-  EXPECT_EQ(verdict.last_index, 8);
-  EXPECT_EQ(verdict.notice_rank, -1);
-  EXPECT_EQ(verdict.notice_index, -1);
-  EXPECT_EQ(verdict.failed_rank, -1);
-  EXPECT_EQ(verdict.closing_index, -1);
-  EXPECT_FALSE(verdict.all_closing);
-  EXPECT_FALSE(verdict.all_confirming);
-  EXPECT_EQ(verdict.requested, RequestedSave::none);
-  EXPECT_FALSE(verdict.time_left);
+TEST(AgreementVector, QuietRanksGiveAQuietResult) {
+  const CheckResult check_result = fold({{.index = 7, .lag = 2}, {.index = 8}, {.index = 6, .lag = 1}});
+  EXPECT_EQ(check_result.act_at, 9);
+  EXPECT_EQ(check_result.first_index, 6);
+  EXPECT_EQ(check_result.last_index, 8);
+  EXPECT_EQ(check_result.notice_rank, -1);
+  EXPECT_EQ(check_result.notice_index, -1);
+  EXPECT_EQ(check_result.failed_rank, -1);
+  EXPECT_EQ(check_result.closing_index, -1);
+  EXPECT_FALSE(check_result.all_closing);
+  EXPECT_FALSE(check_result.all_confirming);
+  EXPECT_EQ(check_result.requested, RequestedSave::none);
+  EXPECT_FALSE(check_result.time_left);
 }
 
 TEST(AgreementVector, TheGreatestStepWithANoticeAndTheLowestRankCount) {
-  const Verdict verdict = fold({{.index = 5}, {.index = 6, .notice = true}, {.index = 9, .notice = true}});
-  EXPECT_EQ(verdict.notice_index, 9);
-  EXPECT_EQ(verdict.notice_rank, 1);
-  EXPECT_GE(verdict.act_at, verdict.notice_index);
+  const CheckResult check_result = fold({{.index = 5}, {.index = 6, .notice = true}, {.index = 9, .notice = true}});
+  EXPECT_EQ(check_result.notice_index, 9);
+  EXPECT_EQ(check_result.notice_rank, 1);
+  EXPECT_GE(check_result.act_at, check_result.notice_index);
 }
 
 TEST(AgreementVector, TheLowestFailingRankIsHeard) {
@@ -65,7 +65,7 @@ TEST(AgreementVector, TheEarliestDeadlineCountsEvenIfItHasPassed) {
 
 TEST(AgreementVector, ClosingAndConfirmingNeedAllRanks) {
   EXPECT_TRUE(fold({{.index = 3, .closing = true}, {.index = 3, .closing = true}}).all_closing);
-  const Verdict mixed = fold({{.index = 3, .closing = true}, {.index = 4, .confirming = true}});
+  const CheckResult mixed = fold({{.index = 3, .closing = true}, {.index = 4, .confirming = true}});
   EXPECT_FALSE(mixed.all_closing);
   EXPECT_FALSE(mixed.all_confirming);
   EXPECT_EQ(mixed.closing_index, 3);
@@ -73,10 +73,10 @@ TEST(AgreementVector, ClosingAndConfirmingNeedAllRanks) {
 }
 
 TEST(AgreementVector, TheStrongestRequestAndTheSlowestStepCount) {
-  const Verdict verdict = fold({{.index = 1, .requested = RequestedSave::periodic, .step_time = 5ms},
-                                {.index = 1, .requested = RequestedSave::user, .step_time = 9ms}});
-  EXPECT_EQ(verdict.requested, RequestedSave::user);
-  EXPECT_EQ(verdict.step_time, 9ms);
+  const CheckResult check_result = fold({{.index = 1, .requested = RequestedSave::periodic, .step_time = 5ms},
+                                         {.index = 1, .requested = RequestedSave::user, .step_time = 9ms}});
+  EXPECT_EQ(check_result.requested, RequestedSave::user);
+  EXPECT_EQ(check_result.step_time, 9ms);
 }
 
 TEST(AgreementVector, TheRankThatWaitedLeastTellsWhatACheckCosts) {
@@ -259,7 +259,7 @@ class RankProgram {
               view.requested = plan.requested;
               return view;
             },
-            [this](const Verdict& v) { hear(v); }) {}
+            [this](const CheckResult& v) { hear(v); }) {}
 
   void run() {
     try {
@@ -270,7 +270,7 @@ class RankProgram {
         }
         agreement_.at_boundary();
         if (act_at_ && agreement_.index() >= *act_at_) {
-          const Verdict met = agreement_.confirm();
+          const CheckResult met = agreement_.confirm();
           hear(met);
           agreement_.check_met(met);
           plan_.acted_at = agreement_.index();
@@ -282,24 +282,24 @@ class RankProgram {
         }
         plan_.step(agreement_.index(), plan_);
       }
-      const Verdict verdict = agreement_.close();
-      plan_.closed = verdict.all_closing;
-      plan_.heard_failure_of = verdict.failed_rank;
+      const CheckResult check_result = agreement_.close();
+      plan_.closed = check_result.all_closing;
+      plan_.heard_failure_of = check_result.failed_rank;
     } catch (const std::exception& error) {
       plan_.error = error.what();
     }
   }
 
  private:
-  void hear(const Verdict& verdict) {
-    if (verdict.failed_rank >= 0) {
-      plan_.heard_failure_of = verdict.failed_rank;
+  void hear(const CheckResult& check_result) {
+    if (check_result.failed_rank >= 0) {
+      plan_.heard_failure_of = check_result.failed_rank;
       plan_.heard_failure_at = agreement_.index();
       throw std::runtime_error("heard a failure");
     }
-    if ((verdict.notice_rank >= 0 || verdict.requested != RequestedSave::none) && !act_at_) {
-      act_at_ = verdict.act_at;
-      plan_.notice_index = verdict.notice_index;
+    if ((check_result.notice_rank >= 0 || check_result.requested != RequestedSave::none) && !act_at_) {
+      act_at_ = check_result.act_at;
+      plan_.notice_index = check_result.notice_index;
     }
   }
 
@@ -426,7 +426,7 @@ TEST(StepAgreement, AMissingRankIsAnErrorAfterTheLimit) {
   SharedReductions shared(2);
   ThreadChannel channel(shared);
   StepAgreement agreement(
-      channel, 0, 2, {10ms, 50ms}, [] { return LocalView{}; }, [](const Verdict&) {});
+      channel, 0, 2, {10ms, 50ms}, [] { return LocalView{}; }, [](const CheckResult&) {});
   EXPECT_THROW(agreement.at_boundary(), UnresponsiveError);
 }
 

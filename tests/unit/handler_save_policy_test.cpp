@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is saved at which step boundary, by verdicts that all ranks have alike.
+// What is saved at which step boundary, by results that all ranks have alike.
 
 #include <gtest/gtest.h>
 
@@ -13,15 +13,15 @@ namespace reprieve::handler {
 namespace {
 
 using namespace std::chrono_literals;
+using cluster::CheckResult;
 using cluster::RequestedSave;
-using cluster::Verdict;
 using Kind = Decision::Kind;
 
-Verdict notice_at(cluster::BoundaryIndex act_at, std::optional<std::chrono::milliseconds> left = std::nullopt) {
+CheckResult notice_at(cluster::BoundaryIndex act_at, std::optional<std::chrono::milliseconds> left = std::nullopt) {
   return {.act_at = act_at, .notice_rank = 3, .time_left = left, .step_time = 100ms};
 }
 
-Verdict request_at(cluster::BoundaryIndex act_at, RequestedSave requested) {
+CheckResult request_at(cluster::BoundaryIndex act_at, RequestedSave requested) {
   return {.act_at = act_at, .requested = requested};
 }
 

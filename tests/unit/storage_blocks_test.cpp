@@ -284,7 +284,7 @@ TEST(ProverOf, OnAsManyRanksEachProvesItsOwn) {
   }
 }
 
-TEST(ProverOf, WhatTheChiefWroteForAllIsProvenInTurn) {
+TEST(ProverOf, WhatRank0WroteForAllIsProvenInTurn) {
   const StoredVariable variable;  // replicated
   EXPECT_EQ(verifier_of(variable, 0, 0, 4, 3), 0);
   EXPECT_EQ(verifier_of(variable, 0, 1, 4, 3), 1);

@@ -73,14 +73,14 @@ TEST(LauncherTable, KnowsVersionsAndExecutables) {
   }
 }
 
-RunProgress one_chief(const std::vector<std::string>& signals) {
+RunProgress one_manager(const std::vector<std::string>& signals) {
   RunProgress progress;
   progress.take("r", test::logged({{"event", "start"}, {"host", "here"}, {"pid", 30}, {"directory", "/c"}}));
   progress.take("r", test::logged({{"event", "ready"}, {"signals", signals}}));
   return progress;
 }
 
-const RunProgress kUsual = one_chief({"SIGTERM", "SIGUSR1"});
+const RunProgress kUsual = one_manager({"SIGTERM", "SIGUSR1"});
 
 TEST(NoticeTargets, TheLauncherThatWasStarted) {
   for (const char* launcher : {"orterun", "prte"}) {
@@ -96,7 +96,7 @@ TEST(NoticeTargets, LaunchersInsideOfAScriptButNotTheirHelpers) {
               ElementsAre(NoticeTarget{11, SIGUSR1}, NoticeTarget{12, SIGUSR1}));
 }
 
-TEST(NoticeTargets, WithoutALauncherTheChiefItself) {
+TEST(NoticeTargets, WithoutALauncherTheRankItself) {
   const std::vector<ProcessInfo> processes{{10, 1, "bash"}, {30, 10, "train"}};
   EXPECT_THAT(notice_targets(10, processes, kUsual, "here"), ElementsAre(NoticeTarget{30, SIGUSR1}));
   // A process of that number on this host is another one.
@@ -107,10 +107,10 @@ TEST(NoticeTargets, WithoutALauncherTheChiefItself) {
 
 TEST(NoticeTargets, OnlySignalsThatTheRanksWatch) {
   const std::vector<ProcessInfo> processes{{10, 1, "orterun"}, {30, 10, "train"}};
-  EXPECT_THAT(notice_targets(10, processes, one_chief({"SIGUSR2"}), "here"), ElementsAre(NoticeTarget{10, SIGUSR2}));
+  EXPECT_THAT(notice_targets(10, processes, one_manager({"SIGUSR2"}), "here"), ElementsAre(NoticeTarget{10, SIGUSR2}));
   // SIGTERM would begin the launcher's tear-down; one rank that hears it is enough.
-  EXPECT_THAT(notice_targets(10, processes, one_chief({"SIGTERM"}), "here"), ElementsAre(NoticeTarget{30, SIGTERM}));
-  EXPECT_THAT(notice_targets(10, processes, one_chief({}), "here"), IsEmpty());
+  EXPECT_THAT(notice_targets(10, processes, one_manager({"SIGTERM"}), "here"), ElementsAre(NoticeTarget{30, SIGTERM}));
+  EXPECT_THAT(notice_targets(10, processes, one_manager({}), "here"), IsEmpty());
 }
 
 TEST(LaunchEnvironment, ShieldsDaemonsAndNamesTheRecord) {

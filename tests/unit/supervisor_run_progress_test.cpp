@@ -13,7 +13,7 @@ namespace reprieve::supervisor {
 namespace {
 
 using Json = nlohmann::json;
-using End = Verdict::End;
+using End = LaunchResult::End;
 using ::testing::HasSubstr;
 
 const Json kStartEvent{{"event", "start"}, {"directory", "/data/c"}, {"host", "n1"}, {"pid", 7}, {"world_size", 4}};
@@ -49,7 +49,7 @@ TEST(RunProgress, ReadyOnlyWhenTheRanksWatchTheirSignals) {
   EXPECT_TRUE(progress_of({kStartEvent, kReading, kRestored, kReady}).ready());
 }
 
-TEST(RunProgress, ReadyOnlyWhenEveryChiefIs) {
+TEST(RunProgress, ReadyOnlyWhenEveryManagerIs) {
   RunProgress progress = progress_of({kStartEvent, kReady});
   take(progress, "n1.8.jsonl", kStartEvent);
   take(progress, "n1.8.jsonl", {{"event", "handler"}});
@@ -104,7 +104,7 @@ TEST(RunProgress, WhatAnExtraManagerCouldNotDoCountsOnlyWhereNoHandlerCameToItsE
 }
 
 TEST(RunProgress, ARestoreInTheMiddleOfTheWorkThatNobodyCatchesIsTheReason) {
-  const Verdict uncaught = judge(progress_of({kStartEvent, kReady, kReading, kMismatch}), 134);
+  const LaunchResult uncaught = judge(progress_of({kStartEvent, kReady, kReading, kMismatch}), 134);
   EXPECT_TRUE(uncaught.hopeless);
   EXPECT_EQ(uncaught.reason, "another shape");
   EXPECT_FALSE(judge(progress_of({kStartEvent, kReady, kReading, kMismatch, kSaved20}), 137).hopeless);
@@ -158,7 +158,7 @@ struct Judgement {
   const char* reason = "";  ///< a part of it
 };
 
-TEST(Verdict, FollowsFromTheRecordAndTheCode) {
+TEST(LaunchResult, FollowsFromTheRecordAndTheCode) {
   const std::vector<Judgement> judgements{
       {{kStartEvent, kReady, kFinished}, 0, End::finished, 0},
       // `mpirun ... | tee log` returns 0 whatever became of the ranks.
@@ -196,17 +196,17 @@ TEST(Verdict, FollowsFromTheRecordAndTheCode) {
   };
   for (const Judgement& wanted : judgements) {
     const RunProgress progress = progress_of(wanted.events);
-    const Verdict verdict = judge(progress, wanted.code);
+    const LaunchResult launch_result = judge(progress, wanted.code);
     const std::string what = Json(wanted.events).dump() + " and code " + std::to_string(wanted.code);
-    EXPECT_EQ(verdict.end, wanted.end) << what;
-    EXPECT_EQ(verdict.exit_code, wanted.exit_code) << what;
-    EXPECT_THAT(verdict.reason, HasSubstr(wanted.reason)) << what;
-    EXPECT_FALSE(verdict.hopeless) << what;
-    EXPECT_EQ(verdict.progressed, progress.progressed()) << what;
+    EXPECT_EQ(launch_result.end, wanted.end) << what;
+    EXPECT_EQ(launch_result.exit_code, wanted.exit_code) << what;
+    EXPECT_THAT(launch_result.reason, HasSubstr(wanted.reason)) << what;
+    EXPECT_FALSE(launch_result.hopeless) << what;
+    EXPECT_EQ(launch_result.progressed, progress.progressed()) << what;
   }
 }
 
-TEST(Verdict, WithoutRanksThePlatformTellsTheRestartCode) {
+TEST(LaunchResult, WithoutRanksThePlatformTellsTheRestartCode) {
   EXPECT_EQ(progress_of({}).restart_code(), 42);
   ::setenv("REPRIEVE_PLATFORM", "sge", 1);
   EXPECT_EQ(progress_of({}).restart_code(), 99) << "no rank was there to report it";
@@ -215,7 +215,7 @@ TEST(Verdict, WithoutRanksThePlatformTellsTheRestartCode) {
 }
 
 /// A script that tries again until it succeeds.
-TEST(Verdict, WhatAnotherProgramHasMadeGoodCountsNoMore) {
+TEST(LaunchResult, WhatAnotherProgramHasMadeGoodCountsNoMore) {
   const auto at = [](Json event, const char* time) {
     event["time"] = time;
     return event;
@@ -233,7 +233,7 @@ TEST(Verdict, WhatAnotherProgramHasMadeGoodCountsNoMore) {
   EXPECT_EQ(judge(progress, 0).end, End::failed);  // another directory
 }
 
-TEST(Verdict, NotSavedWhenOneOfTwoChiefsDid) {
+TEST(LaunchResult, NotSavedWhenOneOfTwoManagersDid) {
   RunProgress progress = progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit});
   take(progress, "n1.8.jsonl", kStartEvent);
   take(progress, "n1.8.jsonl", kReady);
@@ -243,18 +243,18 @@ TEST(Verdict, NotSavedWhenOneOfTwoChiefsDid) {
   EXPECT_EQ(judge(progress, 43).end, End::saved);
 }
 
-TEST(Verdict, WhoDiesReadingACheckpointNamesIt) {
-  const Verdict died = judge(progress_of({kStartEvent, kReading}), 139);
+TEST(LaunchResult, WhoDiesReadingACheckpointNamesIt) {
+  const LaunchResult died = judge(progress_of({kStartEvent, kReading}), 139);
   EXPECT_EQ(died.died_restoring, std::filesystem::path("/data/c/ckpt-10.h5"));
   EXPECT_FALSE(died.hopeless);
   EXPECT_EQ(judge(progress_of({kStartEvent, kReading, kRestored}), 139).died_restoring, std::nullopt);
 }
 
-TEST(Verdict, StateThatDoesNotFitIsHopelessAndNotTheCheckpointsFault) {
-  const Verdict verdict = judge(progress_of({kStartEvent, kReading, kMismatch}), 1);
-  EXPECT_TRUE(verdict.hopeless);
-  EXPECT_EQ(verdict.died_restoring, std::nullopt);
-  EXPECT_EQ(verdict.reason, "another shape");
+TEST(LaunchResult, StateThatDoesNotFitIsHopelessAndNotTheCheckpointsFault) {
+  const LaunchResult launch_result = judge(progress_of({kStartEvent, kReading, kMismatch}), 1);
+  EXPECT_TRUE(launch_result.hopeless);
+  EXPECT_EQ(launch_result.died_restoring, std::nullopt);
+  EXPECT_EQ(launch_result.reason, "another shape");
 }
 
 // When a notice is sent, and whether a run is started again.
@@ -302,17 +302,17 @@ TEST_F(NoticePlanTest, ProgramThatTellsNothingIsWaitedForOnlySoLong) {
   EXPECT_TRUE(due(60s));
 }
 
-Verdict ended(End end, bool progressed) {
-  Verdict verdict;
-  verdict.end = end;
-  verdict.progressed = progressed;
-  return verdict;
+LaunchResult ended(End end, bool progressed) {
+  LaunchResult launch_result;
+  launch_result.end = end;
+  launch_result.progressed = progressed;
+  return launch_result;
 }
 
-Verdict died_reading(const char* file) {
-  Verdict verdict = ended(End::failed, false);
-  verdict.died_restoring = file;
-  return verdict;
+LaunchResult died_reading(const char* file) {
+  LaunchResult launch_result = ended(End::failed, false);
+  launch_result.died_restoring = file;
+  return launch_result;
 }
 
 TEST(RestartPolicy, WhereNoRestartIsDueNothingIsSaid) {
@@ -369,9 +369,9 @@ TEST(RestartPolicy, GivesUpWhenSavedRunsMakeNoProgress) {
 }
 
 TEST(RestartPolicy, HopelessErrorIsNotTriedAgain) {
-  Verdict verdict = ended(End::failed, false);
-  verdict.hopeless = true;
-  const auto decision = RestartPolicy({.restarts = 5}).decide(verdict, false);
+  LaunchResult launch_result = ended(End::failed, false);
+  launch_result.hopeless = true;
+  const auto decision = RestartPolicy({.restarts = 5}).decide(launch_result, false);
   EXPECT_FALSE(decision.restart);
   EXPECT_THAT(decision.reason, HasSubstr("same error"));
 }

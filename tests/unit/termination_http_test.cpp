@@ -158,19 +158,19 @@ TEST(GceAnswers, NothingPlannedAndAnythingElse) {
 }
 
 TEST(GceAnswers, MaintenanceLeavesTheTimeToTheMachine) {
-  const auto finding = gce_maintenance("TERMINATE_ON_HOST_MAINTENANCE");
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->message, "TERMINATE_ON_HOST_MAINTENANCE");
-  EXPECT_FALSE(finding->time_left);
+  const auto announcement = gce_maintenance("TERMINATE_ON_HOST_MAINTENANCE");
+  ASSERT_TRUE(announcement);
+  EXPECT_EQ(announcement->message, "TERMINATE_ON_HOST_MAINTENANCE");
+  EXPECT_FALSE(announcement->time_left);
 }
 
 TEST(GceAnswers, ASpotMachineHas30Seconds) { EXPECT_EQ(gce_preempted("TRUE")->time_left, 30s); }
 
 TEST(AwsAnswers, TheActionComesWithATime) {
-  const auto finding = aws_instance_action(R"({"action": "terminate", "time": "2026-03-01T12:02:00Z"})", kNoon);
-  EXPECT_EQ(finding.time_left, 120s);
-  EXPECT_EQ(finding.message, "spot interruption: terminate at 2026-03-01T12:02:00Z");
-  EXPECT_FALSE(finding.is_hint);
+  const auto announcement = aws_instance_action(R"({"action": "terminate", "time": "2026-03-01T12:02:00Z"})", kNoon);
+  EXPECT_EQ(announcement.time_left, 120s);
+  EXPECT_EQ(announcement.message, "spot interruption: terminate at 2026-03-01T12:02:00Z");
+  EXPECT_FALSE(announcement.is_hint);
 }
 
 TEST(AwsAnswers, TimeLeftOfActionsWithoutATimeOverdueOrFarAway) {
@@ -184,9 +184,9 @@ TEST(AwsAnswers, TimeLeftOfActionsWithoutATimeOverdueOrFarAway) {
 }
 
 TEST(AwsAnswers, ARebalanceIsAHint) {
-  const auto finding = aws_rebalance(R"({"noticeTime": "2026-03-01T12:00:00Z"})");
-  EXPECT_TRUE(finding.is_hint);
-  EXPECT_THAT(finding.message, HasSubstr("rebalance"));
+  const auto announcement = aws_rebalance(R"({"noticeTime": "2026-03-01T12:00:00Z"})");
+  EXPECT_TRUE(announcement.is_hint);
+  EXPECT_THAT(announcement.message, HasSubstr("rebalance"));
 }
 
 TEST(AwsAnswers, AnythingElseIsAnError) {
@@ -219,31 +219,31 @@ constexpr const char* kSoon = "Sun, 01 Mar 2026 12:00:30 GMT";
 constexpr const char* kLater = "Sun, 01 Mar 2026 12:10:00 GMT";
 
 TEST(AzureAnswers, FourTypesTakeTheMachine) {
-  EXPECT_FALSE(azure("").finding);
+  EXPECT_FALSE(azure("").announcement);
   EXPECT_TRUE(azure("").event_ids.empty());
   for (const char* type : {"Preempt", "Terminate", "Reboot", "Redeploy"}) {
     const auto events = azure(azure_event("A", type, kLater));
-    ASSERT_TRUE(events.finding) << type;
-    EXPECT_EQ(events.finding->time_left, 10min);
+    ASSERT_TRUE(events.announcement) << type;
+    EXPECT_EQ(events.announcement->time_left, 10min);
     EXPECT_THAT(events.event_ids, ElementsAre("A"));
   }
-  EXPECT_FALSE(azure(azure_event("A", "Freeze", kSoon)).finding) << "it stands still for seconds, and continues";
+  EXPECT_FALSE(azure(azure_event("A", "Freeze", kSoon)).announcement) << "it stands still for seconds, and continues";
 }
 
 TEST(AzureAnswers, TheEarliestCountsAndAllAreAcknowledged) {
   const auto events = azure(azure_event("A", "Reboot", kLater) + "," + azure_event("B", "Preempt", kSoon));
-  EXPECT_EQ(events.finding->time_left, 30s);
-  EXPECT_EQ(events.finding->id, "B");
+  EXPECT_EQ(events.announcement->time_left, 30s);
+  EXPECT_EQ(events.announcement->id, "B");
   EXPECT_THAT(events.event_ids, ElementsAre("A", "B"));
   EXPECT_EQ(nlohmann::json::parse(azure_acknowledgement(events.event_ids)),
             nlohmann::json::parse(R"({"StartRequests": [{"EventId": "A"}, {"EventId": "B"}]})"));
-  EXPECT_EQ(azure(azure_event("A", "Preempt", "")).finding->time_left, 0s) << "it has begun";
+  EXPECT_EQ(azure(azure_event("A", "Preempt", "")).announcement->time_left, 0s) << "it has begun";
 }
 
 TEST(AzureAnswers, EventsOfOtherMachinesDoNotCount) {
-  EXPECT_FALSE(azure(azure_event("A", "Preempt", kSoon, "node-1")).finding);
-  EXPECT_FALSE(azure(azure_event("A", "Preempt", kSoon, "node-1"), "").finding);
-  EXPECT_TRUE(azure(azure_event("A", "Preempt", kSoon, "NODE-0")).finding) << "names have no case there";
+  EXPECT_FALSE(azure(azure_event("A", "Preempt", kSoon, "node-1")).announcement);
+  EXPECT_FALSE(azure(azure_event("A", "Preempt", kSoon, "node-1"), "").announcement);
+  EXPECT_TRUE(azure(azure_event("A", "Preempt", kSoon, "NODE-0")).announcement) << "names have no case there";
 }
 
 TEST(AzureAnswers, AnythingElseIsAnError) {

@@ -55,10 +55,10 @@ TEST_F(MetadataSource, Aws) {
   server_.set_rebalance(R"({"noticeTime": "2026-03-01T12:00:00Z"})");
   EXPECT_TRUE(aws->ask(never_)->is_hint);
   server_.set_instance_action(R"({"action": "terminate", "time": ")" + test::iso_time_in(120s) + "\"}");
-  const auto finding = aws->ask(never_);
-  EXPECT_FALSE(finding->is_hint);
-  EXPECT_GT(*finding->time_left, 60s);
-  EXPECT_LE(*finding->time_left, 120s);
+  const auto announcement = aws->ask(never_);
+  EXPECT_FALSE(announcement->is_hint);
+  EXPECT_GT(*announcement->time_left, 60s);
+  EXPECT_LE(*announcement->time_left, 120s);
 }
 
 TEST_F(MetadataSource, AwsRenewsATokenThatHasRunOut) {
@@ -80,9 +80,9 @@ TEST_F(MetadataSource, AzureAcknowledgesAfterTheSave) {
                                test::http_time_in(30s) + R"("},
       {"EventId": "E2", "EventType": "Preempt", "Resources": ["node-1"], "NotBefore": ")" +
                                test::http_time_in(30s) + R"("}]})");
-  const auto finding = azure->ask(never_);
-  ASSERT_TRUE(finding);
-  EXPECT_LE(*finding->time_left, 30s);
+  const auto announcement = azure->ask(never_);
+  ASSERT_TRUE(announcement);
+  EXPECT_LE(*announcement->time_left, 30s);
   EXPECT_THAT(server_.acknowledgements(), SizeIs(0));
   azure->saved();
   ASSERT_THAT(server_.acknowledgements(), SizeIs(1));
@@ -146,7 +146,7 @@ class Script : public PolledSource {
  public:
   struct State {
     std::mutex mutex;
-    std::optional<Finding> finding;
+    std::optional<Announcement> announcement;
     bool fails = false;
     int asked = 0;
     int saved = 0;
@@ -154,13 +154,13 @@ class Script : public PolledSource {
   explicit Script(State& state) : state_(state) {}
   [[nodiscard]] std::string name() const override { return "script"; }
   [[nodiscard]] bool keeps_asking() const override { return true; }
-  std::optional<Finding> ask(const std::stop_token& /*stop*/) override {
+  std::optional<Announcement> ask(const std::stop_token& /*stop*/) override {
     const std::lock_guard lock(state_.mutex);
     ++state_.asked;
     if (state_.fails) {
       throw Error(ErrorCode::io, "no answer");
     }
-    return state_.finding;
+    return state_.announcement;
   }
   void saved() override { ++state_.saved; }
 
@@ -170,9 +170,9 @@ class Script : public PolledSource {
 
 class PolledScript : public ::testing::Test {
  protected:
-  void find(std::optional<Finding> finding) {
+  void find(std::optional<Announcement> announcement) {
     const std::lock_guard lock(state_.mutex);
-    state_.finding = std::move(finding);
+    state_.announcement = std::move(announcement);
   }
   void fail(bool fails) {
     const std::lock_guard lock(state_.mutex);
@@ -196,7 +196,7 @@ class PolledScript : public ::testing::Test {
 
 TEST_F(PolledScript, ANoticeIsKeptUntilItIsAcknowledged) {
   EXPECT_FALSE(poller.notice());
-  find(Finding{"1", "first"});
+  find(Announcement{"1", "first"});
   wait_for_notice();
   EXPECT_EQ(poller.notice()->source, "script");
   find(std::nullopt);
@@ -205,34 +205,34 @@ TEST_F(PolledScript, ANoticeIsKeptUntilItIsAcknowledged) {
 }
 
 TEST_F(PolledScript, TheSameAnnouncementCountsOnce) {
-  find(Finding{"1", "first"});
+  find(Announcement{"1", "first"});
   wait_for_notice();
   poller.acknowledge();
   wait_for_two_questions();
   EXPECT_FALSE(poller.notice()) << "it is still announced, but was acted on";
-  find(Finding{"2", "second"});
+  find(Announcement{"2", "second"});
   wait_for_notice();
   poller.acknowledge();
   find(std::nullopt);
   wait_for_two_questions();
-  find(Finding{"2", "second"});
+  find(Announcement{"2", "second"});
   EXPECT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang)) << "it was withdrawn in between";
 }
 
 TEST_F(PolledScript, AnEarlierDeadlineReplacesTheFirst) {
-  find(Finding{"1", "maintenance", 1h});
+  find(Announcement{"1", "maintenance", 1h});
   wait_for_notice();
   const auto first = *poller.notice();
-  find(Finding{"2", "preempted", 30s});
+  find(Announcement{"2", "preempted", 30s});
   ASSERT_TRUE(wait_until([&] { return *poller.notice()->deadline < *first.deadline - 30min; }, kHang));
   EXPECT_EQ(poller.notice()->time, first.time);
-  find(Finding{"3", "later again", 2h});
+  find(Announcement{"3", "later again", 2h});
   wait_for_two_questions();
   EXPECT_EQ(poller.notice()->message, "preempted");
 }
 
 TEST_F(PolledScript, AHintIsNoNotice) {
-  find(Finding{"1", "maybe", {}, true});
+  find(Announcement{"1", "maybe", {}, true});
   std::optional<std::string> hint;
   ASSERT_TRUE(wait_until([&] { return (hint = poller.take_hint()).has_value(); }, kHang));
   EXPECT_EQ(hint, "maybe");
@@ -247,7 +247,7 @@ TEST_F(PolledScript, AFailureIsToldOnceAndItContinues) {
   wait_for_two_questions();
   wait_for_two_questions();
   fail(false);
-  find(Finding{"1", "first"});
+  find(Announcement{"1", "first"});
   wait_for_notice();
   const std::string log = ::testing::internal::GetCapturedStderr();
   const auto first = log.find("script: it failed, and is asked again: no answer");
@@ -258,7 +258,7 @@ TEST_F(PolledScript, AFailureIsToldOnceAndItContinues) {
 TEST_F(PolledScript, OnlyASourceThatGaveNoticeHearsOfTheSave) {
   poller.saved();
   EXPECT_EQ(state_.saved, 0);
-  find(Finding{"1", "first"});
+  find(Announcement{"1", "first"});
   wait_for_notice();
   poller.saved();
   EXPECT_EQ(state_.saved, 1);

@@ -142,8 +142,8 @@ TEST(Examination, OfAPbsJob) {
 }
 
 template <class T>
-Comparison compare(const std::vector<T>& a, const std::vector<T>& b) {
-  Comparison comparison;
+ArrayComparison compare(const std::vector<T>& a, const std::vector<T>& b) {
+  ArrayComparison comparison;
   compare_piece(comparison, element_type_of<T>(), 0, std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
   return comparison;
 }
@@ -153,14 +153,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(ToolCompare, EqualAndEmpty) {
   EXPECT_EQ(compare<double>({1, kNan, -0.0}, {1, kNan, -0.0}).different, 0U);
-  const Comparison empty = compare<double>({}, {});
+  const ArrayComparison empty = compare<double>({}, {});
   EXPECT_EQ(empty.different, 0U);
   EXPECT_FALSE(empty.first_index);
   EXPECT_FALSE(empty.max_absolute);
 }
 
 TEST(ToolCompare, GreatestDifferencesMayBeOfDifferentElements) {
-  const Comparison found = compare<double>({100, 1, 5}, {110, 2, 5});
+  const ArrayComparison found = compare<double>({100, 1, 5}, {110, 2, 5});
   EXPECT_EQ(found.different, 2U);
   EXPECT_EQ(found.first_index, 0U);
   EXPECT_EQ(found.max_absolute, 10.0L);
@@ -168,21 +168,21 @@ TEST(ToolCompare, GreatestDifferencesMayBeOfDifferentElements) {
 }
 
 TEST(ToolCompare, WhatIsEqualSetsNoScale) {
-  const Comparison found = compare<double>({kInfinity, 1e30, 2.0, 3.0}, {kInfinity, 1e30, 2.5, 3.0});
+  const ArrayComparison found = compare<double>({kInfinity, 1e30, 2.0, 3.0}, {kInfinity, 1e30, 2.5, 3.0});
   EXPECT_EQ(found.not_finite, 0U);
   EXPECT_EQ(found.largest, 2.5L);
   EXPECT_EQ(compare<double>({1.0}, {kInfinity}).largest, 0.0L);
 }
 
 TEST(ToolCompare, SignOfZeroCounts) {
-  const Comparison found = compare<float>({0.0F}, {-0.0F});
+  const ArrayComparison found = compare<float>({0.0F}, {-0.0F});
   EXPECT_EQ(found.different, 1U);
   EXPECT_EQ(found.max_absolute, 0.0L);
   EXPECT_EQ(found.max_relative, 0.0L);
 }
 
 TEST(ToolCompare, NaNAndInfinityAreLeftOutOfTheGreatest) {
-  const Comparison found = compare<double>({kNan, kInfinity, 1}, {1, -kInfinity, 3});
+  const ArrayComparison found = compare<double>({kNan, kInfinity, 1}, {1, -kInfinity, 3});
   EXPECT_EQ(found.different, 3U);
   EXPECT_EQ(found.not_finite, 2U);
   EXPECT_EQ(found.max_absolute, 2.0L);
@@ -198,7 +198,7 @@ TEST(ToolCompare, IntegersDoNotOverflow) {
 }
 
 TEST(ToolCompare, ComplexNumbersByTheirDistance) {
-  const Comparison found = compare<std::complex<float>>({{1, 1}, {0, 0}}, {{1, 1}, {3, -4}});
+  const ArrayComparison found = compare<std::complex<float>>({{1, 1}, {0, 0}}, {{1, 1}, {3, -4}});
   EXPECT_EQ(found.first_index, 1U);
   EXPECT_EQ(found.max_absolute, 5.0L);
   EXPECT_EQ(found.max_relative, 1.0L);
@@ -212,7 +212,7 @@ TEST(ToolCompare, UnusedBytesOfLongDoubleDoNotCount) {
   std::memcpy(a.data(), &value, kUsed);
   std::memcpy(b.data(), &value, kUsed);
   b.back() = std::byte{1};
-  Comparison comparison;
+  ArrayComparison comparison;
   compare_piece(comparison, element_type_of<long double>(), 0, a, b);
   EXPECT_EQ(comparison.different, 0U);
 }
@@ -221,7 +221,7 @@ TEST(ToolCompare, OpaqueElementsAsAWhole) {
   const std::array<std::byte, 6> a{};
   std::array<std::byte, 6> b{};
   b[2] = b[3] = std::byte{9};
-  Comparison comparison;
+  ArrayComparison comparison;
   compare_piece(comparison, {ElementClass::opaque, 2}, 0, a, b);
   EXPECT_EQ(comparison.different, 1U);
   EXPECT_EQ(comparison.first_index, 1U);
@@ -229,7 +229,7 @@ TEST(ToolCompare, OpaqueElementsAsAWhole) {
 }
 
 TEST(ToolCompare, PiecesAddUp) {
-  Comparison comparison;
+  ArrayComparison comparison;
   const std::vector<int> a{1, 2};
   const std::vector<int> b{1, 4};
   const auto compare_at = [&](std::uint64_t first) {

@@ -66,11 +66,11 @@ Command start_in_shell(const std::string& command, const std::filesystem::path& 
                  {{"COMMAND", command}, {"DIRECTORY", directory.string()}, {"FILE", file.string()}});
 }
 
-void AfterCommit::take(const core::Event& event, const ChiefProgress& chief) {
+void AfterCommit::take(const core::Event& event, const ManagerProgress& manager) {
   if (const auto* const save = std::get_if<events::SaveFinished>(&event)) {
-    add(chief.directory / save->file);
-  } else if (std::holds_alternative<events::Restored>(event) && !chief.newest) {
-    add_uncopied(chief.directory);
+    add(manager.directory / save->file);
+  } else if (std::holds_alternative<events::Restored>(event) && !manager.newest) {
+    add_uncopied(manager.directory);
   }
 }
 

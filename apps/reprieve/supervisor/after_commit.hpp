@@ -28,7 +28,7 @@ class AfterCommit {
       : command_line_(std::move(command)), limit_(limit) {}
 
   /// Adds what was committed, and what was left when the program has restored its state.
-  void take(const core::Event& event, const ChiefProgress& chief);
+  void take(const core::Event& event, const ManagerProgress& manager);
   /// The supervisor before this one may have been killed in the middle of a copy. Logs what goes wrong.
   void add_uncopied(const std::filesystem::path& directory);
   /// Call it often: sees the end of the command, and starts the next one.

@@ -355,8 +355,9 @@ class Drill {
 
   /// The clock of another host says nothing here: then it counts when the event was read.
   double since_notice(const RecordedEvent& recorded) const {
-    const auto chief = run_->progress().chiefs().find(recorded.record);
-    if (chief == run_->progress().chiefs().end() || chief->second.start.host != host_ || !recorded.logged.monotonic_s) {
+    const auto manager = run_->progress().managers().find(recorded.record);
+    if (manager == run_->progress().managers().end() || manager->second.start.host != host_ ||
+        !recorded.logged.monotonic_s) {
       return since_notice();
     }
     return *recorded.logged.monotonic_s - Seconds(notice_at_->time_since_epoch()).count();

@@ -63,7 +63,7 @@ constexpr milliseconds kRequeuePause = 2s;
 /// Too few hosts answered the first time.
 constexpr int kNotStarted = 1;
 
-const char* to_string(Verdict::End end) { return tool::name_of(end, {"finished", "saved", "failed"}); }
+const char* to_string(LaunchResult::End end) { return tool::name_of(end, {"finished", "saved", "failed"}); }
 
 /// The code of a shell for what SIGINT ended.
 constexpr int kInterrupted = 130;
@@ -115,14 +115,14 @@ class JobSupervisor {
     if (!fetch_checkpoints()) {
       return kNotStarted;
     }
-    std::optional<Verdict> verdict;
+    std::optional<LaunchResult> launch_result;
     while (choose_hosts_of_start()) {
-      verdict = run_once();
-      if (!may_continue(*verdict)) {
+      launch_result = run_once();
+      if (!may_continue(*launch_result)) {
         break;
       }
     }
-    return verdict ? leave(*verdict) : kNotStarted;
+    return launch_result ? leave(*launch_result) : kNotStarted;
   }
 
  private:
@@ -289,7 +289,7 @@ class JobSupervisor {
 
   // One start of the program.
 
-  Verdict run_once() {
+  LaunchResult run_once() {
     ++starts_;
     last_save_.reset();
     unreachable_said_ = false;
@@ -305,9 +305,9 @@ class JobSupervisor {
         {{"start", starts_}, {"pid", run_->pid()}, {"command", command_line_}});
     watch_run();
     await_descendants();
-    Verdict result = verdict();
-    if (const RunProgress& progress = run_->progress(); !progress.chiefs().empty()) {
-      work_is_left_ = progress.leaves_work();  // for the verdict of the next start
+    LaunchResult result = launch_result();
+    if (const RunProgress& progress = run_->progress(); !progress.managers().empty()) {
+      work_is_left_ = progress.leaves_work();  // for the result of the next start
     }
     say("end", fmt::format("{}: {}", to_string(result.end), result.reason),
         {{"start", starts_},
@@ -351,8 +351,8 @@ class JobSupervisor {
     if (!run_->progress().ready() || std::exchange(wrapper_looked_at_, true)) {
       return;
     }
-    for (const auto& [record, chief] : run_->progress().chiefs()) {
-      const std::string name = chief.start.host == core::host_name() ? mortal_parent(chief.start.pid) : "";
+    for (const auto& [record, manager] : run_->progress().managers()) {
+      const std::string name = manager.start.host == core::host_name() ? mortal_parent(manager.start.pid) : "";
       if (!name.empty()) {
         return say(
             "warning",
@@ -367,13 +367,13 @@ class JobSupervisor {
   /// A run that is through may leave a launcher that waits for the reader of its output. Where ranks work on other
   /// hosts, a launcher need not have children here.
   void look_for_hung_launchers() {
-    const auto is_beyond_doubt = [](const auto& chief) {
-      return chief.second.stage == ChiefProgress::Stage::finished ||
-             chief.second.stage == ChiefProgress::Stage::saved ||
-             (!chief.second.start.host.empty() && chief.second.start.host != core::host_name());
+    const auto is_beyond_doubt = [](const auto& manager) {
+      return manager.second.stage == ManagerProgress::Stage::finished ||
+             manager.second.stage == ManagerProgress::Stage::saved ||
+             (!manager.second.start.host.empty() && manager.second.start.host != core::host_name());
     };
-    const auto& chiefs = run_->progress().chiefs();
-    if (Clock::now() < next_launcher_look_ || std::ranges::any_of(chiefs, is_beyond_doubt)) {
+    const auto& managers = run_->progress().managers();
+    if (Clock::now() < next_launcher_look_ || std::ranges::any_of(managers, is_beyond_doubt)) {
       return;
     }
     next_launcher_look_ = Clock::now() + (run_->progress().ready() ? kLongLauncherInterval : kLauncherInterval);
@@ -391,7 +391,7 @@ class JobSupervisor {
         last_save_ = Clock::now();
       }
       if (after_commit_) {
-        after_commit_->take(logged.event, run_->progress().chiefs().at(record));
+        after_commit_->take(logged.event, run_->progress().managers().at(record));
       }
       if (const auto* notice = std::get_if<events::Notice>(&logged.event)) {
         on_notice(*notice);
@@ -445,7 +445,7 @@ class JobSupervisor {
           *run_->code() == progress.restart_code() || (*run_->code() == 0 && progress.unfinished());
       return said_nothing && is_expected && has_room_ && Clock::now() < ended + kRecordTimeout;
     };
-    if (verdict().end == Verdict::End::finished) {
+    if (launch_result().end == LaunchResult::End::finished) {
       return;
     }
     bool killed = false;
@@ -520,16 +520,16 @@ class JobSupervisor {
   }
 
   /// Decides on a restart, and prepares it.
-  bool may_continue(const Verdict& verdict) {
+  bool may_continue(const LaunchResult& launch_result) {
     bool begins_elsewhere = false;
-    if (const auto suspect = policy_.suspect(verdict)) {
+    if (const auto suspect = policy_.suspect(launch_result)) {
       const auto takes_an_older_one = verify_suspect(*suspect);
       if (!takes_an_older_one) {
         return false;
       }
       begins_elsewhere = *takes_an_older_one;
     }
-    const RestartDecision decision = policy_.decide(verdict, begins_elsewhere);
+    const RestartDecision decision = policy_.decide(launch_result, begins_elsewhere);
     if (decision.restart && slurm_ && !plan_.requested()) {
       ask_slurm_again();  // it may have sent it to the ranks alone
     }
@@ -551,10 +551,11 @@ class JobSupervisor {
     return !plan_.requested();
   }
 
-  int leave(const Verdict& verdict) {
-    flush_local_copies(verdict);
+  int leave(const LaunchResult& launch_result) {
+    flush_local_copies(launch_result);
     finish_after_commit();
-    return slurm_ && verdict.end != Verdict::End::finished ? leave_slurm_job(verdict) : verdict.exit_code;
+    return slurm_ && launch_result.end != LaunchResult::End::finished ? leave_slurm_job(launch_result)
+                                                                      : launch_result.exit_code;
   }
 
   /// Waits for the command, which may be what the state outlives the machine by. Ctrl-C ends that.
@@ -562,8 +563,8 @@ class JobSupervisor {
     if (!after_commit_) {
       return;
     }
-    for (const auto& [record, chief] : run_->progress().chiefs()) {
-      after_commit_->add_uncopied(chief.directory);  // it may have been made of node-local copies
+    for (const auto& [record, manager] : run_->progress().managers()) {
+      after_commit_->add_uncopied(manager.directory);  // it may have been made of node-local copies
     }
     if (after_commit_->busy()) {
       say("waiting", "waiting for the command of --after-commit; Ctrl-C does not wait");
@@ -576,21 +577,21 @@ class JobSupervisor {
     }
   }
 
-  int leave_slurm_job(const Verdict& verdict) {
+  int leave_slurm_job(const LaunchResult& launch_result) {
     if (run_directory_.is_dry_run()) {
       say("no_requeue", "a drill: the job stays where it is");
-      return verdict.exit_code;
+      return launch_result.exit_code;
     }
-    const bool saved = verdict.end == Verdict::End::saved;
+    const bool saved = launch_result.end == LaunchResult::End::saved;
     if (!slurm_decided_) {
       ask_slurm_again();  // SIGTERM may come until then
     }
-    const auto refusal = requeue_refusal({saved, verdict.hopeless, slurm_decided_, by_hand_, slurm_->job()});
+    const auto refusal = requeue_refusal({saved, launch_result.hopeless, slurm_decided_, by_hand_, slurm_->job()});
     if (refusal) {
       say("no_requeue", "not put back into the queue: " + *refusal);
-      return saved ? kSavedButNotAgain : verdict.exit_code;
+      return saved ? kSavedButNotAgain : launch_result.exit_code;
     }
-    const int again = saved ? verdict.exit_code : run_->progress().restart_code();
+    const int again = saved ? launch_result.exit_code : run_->progress().restart_code();
     if (requeue_way(settings_.slurm->way, *slurm_->job()) == RequeueWay::exit_code) {
       say("requeue", fmt::format("leaving with code {}: Slurm starts the job again where RequeueExit says so", again));
       return again;
@@ -599,7 +600,7 @@ class JobSupervisor {
       say("no_requeue",
           fmt::format("scontrol requeue {} failed: submit the script again, it resumes from what is saved",
                       slurm_->job_id()));
-      return saved ? kSavedButNotAgain : verdict.exit_code;
+      return saved ? kSavedButNotAgain : launch_result.exit_code;
     }
     say("requeue", fmt::format("job {} is back in the queue", slurm_->job_id()));
     return again;
@@ -660,15 +661,15 @@ class JobSupervisor {
 
   /// For a run whose code says that it went well, or says nothing, and whose record does not say it: it may have found
   /// no room.
-  Verdict verdict_by_event_logs(const Verdict& by_record) const {
+  LaunchResult launch_result_by_event_logs(const LaunchResult& by_record) const {
     const RunProgress logged = run_->progress_in_event_logs(settings_.directory);
-    if (!logged.chiefs().empty()) {
+    if (!logged.managers().empty()) {
       return judge(logged, *run_->code());
     }
-    Verdict result = by_record;
+    LaunchResult result = by_record;
     const bool has_room = has_room_ && run_directory_.has_room();
-    if (!has_room && run_->progress().chiefs().empty() && *run_->code() == logged.restart_code()) {
-      result.end = Verdict::End::saved;
+    if (!has_room && run_->progress().managers().empty() && *run_->code() == logged.restart_code()) {
+      result.end = LaunchResult::End::saved;
       result.exit_code = *run_->code();
       result.reason = fmt::format("the launcher ended with {}, and there was no room for the record of the run",
                                   code_text(result.exit_code));
@@ -676,9 +677,9 @@ class JobSupervisor {
     return result;
   }
 
-  Verdict verdict() const {
+  LaunchResult launch_result() const {
     if (const auto directory = foreign_directory()) {
-      Verdict result;
+      LaunchResult result;
       result.hopeless = true;
       result.reason = fmt::format(
           "the program uses the checkpoint directory {}, but --directory names {}. Either "
@@ -687,22 +688,22 @@ class JobSupervisor {
           directory->string(), settings_.directory->string());
       return result;
     }
-    Verdict result = judge(run_->progress(), *run_->code());
+    LaunchResult result = judge(run_->progress(), *run_->code());
     // A notice that is sent once more, since nothing is known of the run, can hit a launcher that is about to end.
     const bool died_of_notice = plan_.sent() > 1 && *run_->code() == 128 + SIGUSR1;
     const bool says_well = *run_->code() == 0 || *run_->code() == run_->progress().restart_code() || died_of_notice;
-    if (says_well && result.end == Verdict::End::failed && run_->progress().error() == nullptr) {
-      result = verdict_by_event_logs(result);
+    if (says_well && result.end == LaunchResult::End::failed && run_->progress().error() == nullptr) {
+      result = launch_result_by_event_logs(result);
     }
-    if (result.end == Verdict::End::finished && work_is_left_ && run_->progress().chiefs().empty() && has_room_ &&
-        run_directory_.has_room()) {
-      result.end = Verdict::End::failed;
+    if (result.end == LaunchResult::End::finished && work_is_left_ && run_->progress().managers().empty() &&
+        has_room_ && run_directory_.has_room()) {
+      result.end = LaunchResult::End::failed;
       result.exit_code = 1;
       result.reason =
           "the command ended with 0, but no rank has opened a checkpoint directory, and the start before left work to "
           "do: a script returns the code of its last command (set -o pipefail helps)";
     }
-    if (result.end != Verdict::End::failed) {
+    if (result.end != LaunchResult::End::failed) {
       return result;
     }
     if (kill_at_) {
@@ -721,11 +722,11 @@ class JobSupervisor {
       return "no run is left to be ended";
     }
     std::optional<std::uint64_t> number;
-    for (const auto& [record, chief] : run_->progress().chiefs()) {
-      if (chief.stage == ChiefProgress::Stage::saved) {
+    for (const auto& [record, manager] : run_->progress().managers()) {
+      if (manager.stage == ManagerProgress::Stage::saved) {
         return "the state is saved and the ranks are leaving; a third Ctrl-C ends them at once";
       }
-      number = std::max(number, chief.number());
+      number = std::max(number, manager.number());
     }
     const std::string age = core::duration_text(Clock::now() - last_save_.value_or(run_->started()));
     const std::string lost = number ? fmt::format("the work since checkpoint {}, {} of it", *number, age)
@@ -739,8 +740,8 @@ class JobSupervisor {
     }
     next_status_ = Clock::now() + kStatusInterval;
     std::string text = fmt::format("running for {}", core::duration_text(Clock::now() - run_->started()));
-    for (const auto& [record, chief] : run_->progress().chiefs()) {
-      const auto number = chief.number();
+    for (const auto& [record, manager] : run_->progress().managers()) {
+      const auto number = manager.number();
       text += number ? fmt::format(", checkpoint {}", *number) : ", no checkpoint yet";
     }
     if (last_save_) {
@@ -875,20 +876,20 @@ class JobSupervisor {
   // Node-local copies that a run has left: the last start has failed, no other follows, and the memory of the nodes is
   // gone when the job ends. `reprieve drain` makes a checkpoint of them, on each node that the run used.
 
-  void flush_local_copies(const Verdict& verdict) {
-    if (verdict.end != Verdict::End::failed || !settings_.flushes_local_copies || run_directory_.is_dry_run() ||
-        kill_at_) {
+  void flush_local_copies(const LaunchResult& launch_result) {
+    if (launch_result.end != LaunchResult::End::failed || !settings_.flushes_local_copies ||
+        run_directory_.is_dry_run() || kill_at_) {
       return;
     }
     draining_is_stopped_ = [this, decided = slurm_decided_, interrupts = interrupts_] {
       return (slurm_decided_ && !decided) || interrupts_ > interrupts + 1;
     };
-    for (const auto& [record, chief] : run_->progress().chiefs()) {
-      const std::string local_directory = chief.start.local_directory.value_or("");
+    for (const auto& [record, manager] : run_->progress().managers()) {
+      const std::string local_directory = manager.start.local_directory.value_or("");
       if (local_directory.empty()) {
         continue;
       }
-      const std::vector<std::string> words{settings_.tool.string(), "drain", chief.directory.string(), "--local",
+      const std::vector<std::string> words{settings_.tool.string(), "drain", manager.directory.string(), "--local",
                                            local_directory};
       try {
         const std::vector<HostSlots> hosts = need_.hosts.empty() ? known_hosts() : need_.hosts;

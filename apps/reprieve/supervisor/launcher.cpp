@@ -22,17 +22,17 @@ namespace reprieve::supervisor {
 
 namespace {
 
-bool watches(const ChiefProgress& chief, int signal) {
-  return std::ranges::find(chief.ready.signals, termination::signal_name(signal)) != chief.ready.signals.end();
+bool watches(const ManagerProgress& manager, int signal) {
+  return std::ranges::find(manager.ready.signals, termination::signal_name(signal)) != manager.ready.signals.end();
 }
 
 /// The signal that launchers forward and every rank 0 watches. A program that reports nothing is sent SIGUSR1.
 std::optional<int> forwarded_signal(const RunProgress& progress) {
   for (const int signal : {SIGUSR1, SIGUSR2}) {
-    const auto may_get_it = [&](const ChiefProgress& chief) {
-      return chief.stage != ChiefProgress::Stage::running || watches(chief, signal);
+    const auto may_get_it = [&](const ManagerProgress& manager) {
+      return manager.stage != ManagerProgress::Stage::running || watches(manager, signal);
     };
-    if (std::ranges::all_of(progress.chiefs(), may_get_it, core::kMapped)) {
+    if (std::ranges::all_of(progress.managers(), may_get_it, core::kMapped)) {
       return signal;
     }
   }
@@ -55,23 +55,23 @@ std::vector<pid_t> outermost_launchers(const std::vector<ProcessInfo>& processes
 }
 
 /// The signal that a single rank takes for a notice.
-std::optional<int> watched_signal(const ChiefProgress& chief) {
+std::optional<int> watched_signal(const ManagerProgress& manager) {
   for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP}) {
-    if (watches(chief, signal)) {
+    if (watches(manager, signal)) {
       return signal;
     }
   }
   return std::nullopt;
 }
 
-std::vector<NoticeTarget> local_chiefs(const std::vector<ProcessInfo>& processes, const RunProgress& progress,
-                                       const std::string& host) {
+std::vector<NoticeTarget> local_managers(const std::vector<ProcessInfo>& processes, const RunProgress& progress,
+                                         const std::string& host) {
   std::vector<NoticeTarget> targets;
-  for (const auto& [record, chief] : progress.chiefs()) {
-    const bool lives = std::ranges::find(processes, chief.start.pid, &ProcessInfo::pid) != processes.end();
-    const auto signal = watched_signal(chief);
-    if (lives && chief.start.host == host && chief.stage == ChiefProgress::Stage::running && signal) {
-      targets.push_back({chief.start.pid, *signal});
+  for (const auto& [record, manager] : progress.managers()) {
+    const bool lives = std::ranges::find(processes, manager.start.pid, &ProcessInfo::pid) != processes.end();
+    const auto signal = watched_signal(manager);
+    if (lives && manager.start.host == host && manager.stage == ManagerProgress::Stage::running && signal) {
+      targets.push_back({manager.start.pid, *signal});
     }
   }
   return targets;
@@ -290,7 +290,7 @@ std::vector<NoticeTarget> notice_targets(pid_t started, const std::vector<Proces
     }
   }
   if (targets.empty()) {
-    targets = local_chiefs(processes, progress, host);
+    targets = local_managers(processes, progress, host);
   }
   if (targets.empty() && signal) {
     targets.push_back({started, *signal});

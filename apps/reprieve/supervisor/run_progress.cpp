@@ -17,96 +17,96 @@ namespace reprieve::supervisor {
 
 namespace {
 
-using Stage = ChiefProgress::Stage;
+using Stage = ManagerProgress::Stage;
 
 /// A program that goes back to a checkpoint in the middle of its work watches its signals as before.
-bool is_at_work(const ChiefProgress& chief) { return chief.stage == Stage::running; }
+bool is_at_work(const ManagerProgress& manager) { return manager.stage == Stage::running; }
 
 /// What an event changes.
 struct Reaction {
-  ChiefProgress& chief;
+  ManagerProgress& manager;
   const std::string& time;
 
   void operator()(const auto&) const {}
   void operator()(const events::Start& event) const {
-    ChiefProgress next;
-    next.newest = chief.newest;
+    ManagerProgress next;
+    next.newest = manager.newest;
     next.started = time;
     next.directory = event.directory;
     next.start = event;
-    chief = std::move(next);
+    manager = std::move(next);
   }
   void operator()(const events::HandlerBegun&) const {
-    chief.has_handler = true;
-    chief.stage = Stage::starting;
+    manager.has_handler = true;
+    manager.stage = Stage::starting;
   }
   void operator()(const events::RestoreStarted& event) const {
-    if (!is_at_work(chief)) {
-      chief.stage = Stage::restoring;
-      chief.restoring = chief.directory / event.file;
-      chief.error.reset();
+    if (!is_at_work(manager)) {
+      manager.stage = Stage::restoring;
+      manager.restoring = manager.directory / event.file;
+      manager.error.reset();
     }
   }
   void operator()(const events::Restored& event) const {
-    if (!is_at_work(chief)) {
-      chief.stage = chief.has_handler ? Stage::starting : Stage::opened;
+    if (!is_at_work(manager)) {
+      manager.stage = manager.has_handler ? Stage::starting : Stage::opened;
     }
-    chief.uncaught.reset();
-    chief.restored = event;
+    manager.uncaught.reset();
+    manager.restored = event;
   }
   void operator()(const events::Ready& event) const {
-    chief.has_handler = true;
-    chief.stage = Stage::running;
-    chief.ready = event;
+    manager.has_handler = true;
+    manager.stage = Stage::running;
+    manager.ready = event;
   }
   void operator()(const events::SaveFinished& event) const {
-    chief.uncaught.reset();
-    chief.newest = event;
+    manager.uncaught.reset();
+    manager.newest = event;
   }
   void operator()(const events::Exit& event) const {
-    chief.stage = Stage::saved;
-    chief.leaving = false;
-    chief.saved = event;
+    manager.stage = Stage::saved;
+    manager.leaving = false;
+    manager.saved = event;
   }
-  void operator()(const events::Notice&) const { chief.noticed = chief.leaving = true; }
+  void operator()(const events::Notice&) const { manager.noticed = manager.leaving = true; }
   void operator()(const events::WentOn&) const {
-    chief.stage = Stage::running;
-    chief.leaving = false;
+    manager.stage = Stage::running;
+    manager.leaving = false;
   }
   void operator()(const events::Finished&) const {
-    chief.stage = Stage::finished;
-    chief.leaving = false;
+    manager.stage = Stage::finished;
+    manager.leaving = false;
   }
   void operator()(const events::Failed& event) const { fail(event); }
   /// The program may try again.
   void operator()(const events::OpenFailed& event) const {
-    chief.directory = event.directory;
+    manager.directory = event.directory;
     fail(failure_of(event));
   }
   /// One at work may catch the error.
   void operator()(const events::RestoreFailed& event) const {
-    if (is_at_work(chief)) {
-      chief.uncaught = failure_of(event);
+    if (is_at_work(manager)) {
+      manager.uncaught = failure_of(event);
     } else {
       fail(failure_of(event));
     }
   }
   static events::Failed failure_of(const auto& event) { return {.error = event.error, .message = event.message}; }
   void fail(const events::Failed& error) const {
-    chief.stage = Stage::failed;
-    chief.error = error;
+    manager.stage = Stage::failed;
+    manager.error = error;
   }
 };
 
-bool is_starting(const ChiefProgress& chief) {
-  return chief.stage == Stage::starting || chief.stage == Stage::restoring;
+bool is_starting(const ManagerProgress& manager) {
+  return manager.stage == Stage::starting || manager.stage == Stage::restoring;
 }
 
 /// A manager without a handler neither gets notices nor says how it ended.
-bool counts(const ChiefProgress& chief) { return chief.stage != Stage::opened; }
+bool counts(const ManagerProgress& manager) { return manager.stage != Stage::opened; }
 
-bool has_ended(const ChiefProgress& chief) {
-  return chief.stage == Stage::saved || chief.stage == Stage::failed || chief.stage == Stage::finished;
+bool has_ended(const ManagerProgress& manager) {
+  return manager.stage == Stage::saved || manager.stage == Stage::failed || manager.stage == Stage::finished;
 }
 
 /// Codes of errors that lie in the program, its settings or its directory, not in the run.
@@ -123,7 +123,7 @@ std::string failure_text(const RunProgress& progress, int launcher_code) {
     return error->message;
   }
   std::string text = fmt::format("the launcher ended with {}", code_text(launcher_code));
-  if (progress.chiefs().empty()) {
+  if (progress.managers().empty()) {
     return text + ", and no rank has opened a checkpoint directory";
   }
   if (const auto file = progress.restoring()) {
@@ -143,12 +143,12 @@ std::string failure_text(const RunProgress& progress, int launcher_code) {
 
 /// What is known of a program that ended with 0.
 std::string end_text(const RunProgress& progress) {
-  const auto& chiefs = progress.chiefs();
-  if (chiefs.empty()) {
+  const auto& managers = progress.managers();
+  if (managers.empty()) {
     return "the program ended with 0; it opened no checkpoint directory, so there is no more to go by";
   }
   const bool has_handler = std::ranges::any_of(
-      chiefs, [](const ChiefProgress& chief) { return chief.stage == Stage::finished; }, core::kMapped);
+      managers, [](const ManagerProgress& manager) { return manager.stage == Stage::finished; }, core::kMapped);
   return has_handler ? "the program came to its end"
                      : "the program ended with 0; it made no handler, so there is no more to go by";
 }
@@ -235,59 +235,60 @@ int restart_code_here() {
 
 }  // namespace
 
-void ChiefProgress::take(const core::LoggedEvent& logged) { std::visit(Reaction{*this, logged.time}, logged.event); }
+void ManagerProgress::take(const core::LoggedEvent& logged) { std::visit(Reaction{*this, logged.time}, logged.event); }
 
-std::optional<std::uint64_t> ChiefProgress::number() const {
+std::optional<std::uint64_t> ManagerProgress::number() const {
   return newest ? std::optional(newest->number) : restored ? std::optional(restored->number) : std::nullopt;
 }
 
-bool RunProgress::ready() const { return has_handler() && std::ranges::none_of(chiefs_, is_starting, core::kMapped); }
+bool RunProgress::ready() const { return has_handler() && std::ranges::none_of(managers_, is_starting, core::kMapped); }
 
-bool RunProgress::has_handler() const { return std::ranges::any_of(chiefs_, counts, core::kMapped); }
+bool RunProgress::has_handler() const { return std::ranges::any_of(managers_, counts, core::kMapped); }
 
 bool RunProgress::notice_arrived() const {
   return has_handler() &&
          std::ranges::all_of(
-             chiefs_, [](const ChiefProgress& chief) { return chief.noticed || has_ended(chief) || !counts(chief); },
+             managers_,
+             [](const ManagerProgress& manager) { return manager.noticed || has_ended(manager) || !counts(manager); },
              core::kMapped);
 }
 
-const ChiefProgress* RunProgress::first(bool (*is_meant)(const ChiefProgress&)) const {
-  const auto chiefs = current();
-  const auto found = std::ranges::find_if(chiefs, [&](const ChiefProgress* chief) { return is_meant(*chief); });
-  return found == chiefs.end() ? nullptr : *found;
+const ManagerProgress* RunProgress::first(bool (*is_meant)(const ManagerProgress&)) const {
+  const auto managers = current();
+  const auto found = std::ranges::find_if(managers, [&](const ManagerProgress* manager) { return is_meant(*manager); });
+  return found == managers.end() ? nullptr : *found;
 }
 
-std::vector<const ChiefProgress*> RunProgress::current() const {
-  std::vector<const ChiefProgress*> found;
-  for (const auto& [record, chief] : chiefs_) {
+std::vector<const ManagerProgress*> RunProgress::current() const {
+  std::vector<const ManagerProgress*> found;
+  for (const auto& [record, manager] : managers_) {
     const bool superseded = std::ranges::any_of(
-        chiefs_,
-        [one = &chief](const ChiefProgress& other) {
+        managers_,
+        [one = &manager](const ManagerProgress& other) {
           return other.directory == one->directory && other.started > one->started;
         },
         core::kMapped);
     if (!superseded) {
-      found.push_back(&chief);
+      found.push_back(&manager);
     }
   }
   // What a manager without a handler could not do does not count where a handler came to its end in spite of it.
-  const auto came_to_end = [](const ChiefProgress* chief) {
-    return chief->has_handler && (chief->stage == Stage::saved || chief->stage == Stage::finished);
+  const auto came_to_end = [](const ManagerProgress* manager) {
+    return manager->has_handler && (manager->stage == Stage::saved || manager->stage == Stage::finished);
   };
   if (std::ranges::any_of(found, came_to_end)) {
-    std::erase_if(found,
-                  [](const ChiefProgress* chief) { return chief->stage == Stage::failed && !chief->has_handler; });
+    std::erase_if(
+        found, [](const ManagerProgress* manager) { return manager->stage == Stage::failed && !manager->has_handler; });
   }
   return found;
 }
 
 const events::Exit* RunProgress::saved() const {
   const events::Exit* saved = nullptr;
-  for (const ChiefProgress* chief : current()) {
-    if (chief->stage == Stage::saved) {
-      saved = &*chief->saved;
-    } else if (chief->stage != Stage::finished && counts(*chief)) {
+  for (const ManagerProgress* manager : current()) {
+    if (manager->stage == Stage::saved) {
+      saved = &*manager->saved;
+    } else if (manager->stage != Stage::finished && counts(*manager)) {
       return nullptr;
     }
   }
@@ -295,18 +296,18 @@ const events::Exit* RunProgress::saved() const {
 }
 
 const events::Failed* RunProgress::error() const {
-  const ChiefProgress* chief = first([](const auto& each) { return each.stage == Stage::failed; });
-  return chief == nullptr ? nullptr : &*chief->error;
+  const ManagerProgress* manager = first([](const auto& each) { return each.stage == Stage::failed; });
+  return manager == nullptr ? nullptr : &*manager->error;
 }
 
 const events::Failed* RunProgress::uncaught() const {
-  const ChiefProgress* chief = first([](const auto& each) { return is_at_work(each) && each.uncaught; });
-  return chief == nullptr ? nullptr : &*chief->uncaught;
+  const ManagerProgress* manager = first([](const auto& each) { return is_at_work(each) && each.uncaught; });
+  return manager == nullptr ? nullptr : &*manager->uncaught;
 }
 
 std::optional<std::filesystem::path> RunProgress::restoring() const {
-  const ChiefProgress* chief = first([](const auto& each) { return each.stage == Stage::restoring; });
-  return chief == nullptr ? std::nullopt : std::optional(chief->restoring);
+  const ManagerProgress* manager = first([](const auto& each) { return each.stage == Stage::restoring; });
+  return manager == nullptr ? std::nullopt : std::optional(manager->restoring);
 }
 
 bool RunProgress::cut_short() const {
@@ -316,26 +317,26 @@ bool RunProgress::cut_short() const {
 }
 
 std::optional<std::filesystem::path> RunProgress::unfinished() const {
-  const ChiefProgress* chief = first(is_at_work);
-  return chief == nullptr ? std::nullopt : std::optional(chief->directory);
+  const ManagerProgress* manager = first(is_at_work);
+  return manager == nullptr ? std::nullopt : std::optional(manager->directory);
 }
 
 bool RunProgress::progressed() const {
-  const auto has_progressed = [](const ChiefProgress& chief) {
-    if (!chief.newest || !chief.restored) {
-      return chief.newest.has_value();
+  const auto has_progressed = [](const ManagerProgress& manager) {
+    if (!manager.newest || !manager.restored) {
+      return manager.newest.has_value();
     }
-    const events::Step saved = chief.newest->run_calls;
-    const events::Step restored = chief.restored->run_calls;
-    return chief.newest->number != chief.restored->number || (saved && restored && *saved > *restored);
+    const events::Step saved = manager.newest->run_calls;
+    const events::Step restored = manager.restored->run_calls;
+    return manager.newest->number != manager.restored->number || (saved && restored && *saved > *restored);
   };
-  return std::ranges::any_of(chiefs_, has_progressed, core::kMapped);
+  return std::ranges::any_of(managers_, has_progressed, core::kMapped);
 }
 
 int RunProgress::restart_code() const {
-  for (const auto& [record, chief] : chiefs_) {
-    if (chief.ready.restart_code != 0) {
-      return chief.ready.restart_code;
+  for (const auto& [record, manager] : managers_) {
+    if (manager.ready.restart_code != 0) {
+      return manager.ready.restart_code;
     }
   }
   return restart_code_here();
@@ -343,9 +344,9 @@ int RunProgress::restart_code() const {
 
 std::vector<std::filesystem::path> RunProgress::directories() const {
   std::vector<std::filesystem::path> found;
-  for (const auto& [record, chief] : chiefs_) {
-    if (!chief.directory.empty() && std::ranges::find(found, chief.directory) == found.end()) {
-      found.push_back(chief.directory);
+  for (const auto& [record, manager] : managers_) {
+    if (!manager.directory.empty() && std::ranges::find(found, manager.directory) == found.end()) {
+      found.push_back(manager.directory);
     }
   }
   return found;
@@ -360,30 +361,30 @@ std::string code_text(int shell_code) {
   return fmt::format("exit code {}", shell_code);
 }
 
-Verdict judge(const RunProgress& progress, int launcher_code) {
-  Verdict verdict;
-  verdict.progressed = progress.progressed();
-  const auto end = [&](Verdict::End how, int exit_code, std::string reason) {
-    verdict.end = how;
-    verdict.exit_code = exit_code;
-    verdict.reason = std::move(reason);
-    return verdict;
+LaunchResult judge(const RunProgress& progress, int launcher_code) {
+  LaunchResult launch_result;
+  launch_result.progressed = progress.progressed();
+  const auto end = [&](LaunchResult::End how, int exit_code, std::string reason) {
+    launch_result.end = how;
+    launch_result.exit_code = exit_code;
+    launch_result.reason = std::move(reason);
+    return launch_result;
   };
   if (const events::Exit* saved = progress.saved()) {
-    return end(Verdict::End::saved, saved->exit_code, "the state is in " + saved->checkpoint);
+    return end(LaunchResult::End::saved, saved->exit_code, "the state is in " + saved->checkpoint);
   }
   if (launcher_code == 0 && progress.error() == nullptr && !progress.cut_short() && !progress.unfinished()) {
-    return end(Verdict::End::finished, 0, end_text(progress));
+    return end(LaunchResult::End::finished, 0, end_text(progress));
   }
   const bool misleading = launcher_code == 0 || launcher_code == progress.restart_code();
-  verdict.exit_code = misleading ? 1 : launcher_code;
-  verdict.reason = failure_text(progress, launcher_code);
+  launch_result.exit_code = misleading ? 1 : launcher_code;
+  launch_result.reason = failure_text(progress, launcher_code);
   if (const events::Failed* error = error_in(progress, launcher_code)) {
-    verdict.hopeless = kHopeless.contains(error->error);
+    launch_result.hopeless = kHopeless.contains(error->error);
   } else {
-    verdict.died_restoring = progress.restoring();
+    launch_result.died_restoring = progress.restoring();
   }
-  return verdict;
+  return launch_result;
 }
 
 std::optional<SupervisorEvent> describe(const core::LoggedEvent& recorded) {
@@ -397,38 +398,38 @@ std::optional<SupervisorEvent> describe(const core::LoggedEvent& recorded) {
   return SupervisorEvent{std::move(name), std::move(text), std::move(fields)};
 }
 
-RestartDecision RestartPolicy::decide(const Verdict& verdict, bool begins_elsewhere) {
+RestartDecision RestartPolicy::decide(const LaunchResult& launch_result, bool begins_elsewhere) {
   RestartDecision decision;
-  if (verdict.end == Verdict::End::finished) {
+  if (launch_result.end == LaunchResult::End::finished) {
     return decision;
   }
-  fruitless_ = verdict.progressed ? 0 : fruitless_ + 1;
-  decision.pause = pause_after(verdict);
+  fruitless_ = launch_result.progressed ? 0 : fruitless_ + 1;
+  decision.pause = pause_after(launch_result);
   if (begins_elsewhere) {
     fruitless_ = 0;
   }
-  decision.reason = why_not(verdict);
+  decision.reason = why_not(launch_result);
   decision.restart = decision.reason.empty() && used_ < limits_.restarts;
   used_ += decision.restart ? 1 : 0;
   return decision;
 }
 
-std::optional<std::filesystem::path> RestartPolicy::suspect(const Verdict& verdict) {
-  if (verdict.died_restoring && ++deaths_[*verdict.died_restoring] > kDeathsAllowed) {
-    return verdict.died_restoring;
+std::optional<std::filesystem::path> RestartPolicy::suspect(const LaunchResult& launch_result) {
+  if (launch_result.died_restoring && ++deaths_[*launch_result.died_restoring] > kDeathsAllowed) {
+    return launch_result.died_restoring;
   }
   return std::nullopt;
 }
 
-std::string RestartPolicy::why_not(const Verdict& verdict) const {
+std::string RestartPolicy::why_not(const LaunchResult& launch_result) const {
   if (limits_.restarts == 0) {
     return "";
   }
-  if (verdict.hopeless) {
+  if (launch_result.hopeless) {
     return "giving up: another start would meet the same error";
   }
   if (fruitless_ >= limits_.fruitless_runs) {
-    return verdict.end == Verdict::End::saved
+    return launch_result.end == LaunchResult::End::saved
                ? fmt::format("giving up, no progress: {} runs in a row ended at the step where they began", fruitless_)
                : fmt::format("giving up, crash loop: {} runs in a row ended without a new checkpoint", fruitless_);
   }
@@ -438,8 +439,8 @@ std::string RestartPolicy::why_not(const Verdict& verdict) const {
   return "";
 }
 
-std::chrono::milliseconds RestartPolicy::pause_after(const Verdict& verdict) const {
-  if (verdict.end == Verdict::End::saved) {
+std::chrono::milliseconds RestartPolicy::pause_after(const LaunchResult& launch_result) const {
+  if (launch_result.end == LaunchResult::End::saved) {
     return std::chrono::milliseconds(0);
   }
   const int doublings = std::clamp(fruitless_ - 1, 0, kMaxDoublings);
@@ -450,7 +451,7 @@ bool NoticePlan::send_is_due(const RunProgress& progress, Clock::time_point now)
   if (!requested_ || progress.notice_arrived()) {
     return false;
   }
-  const bool says_nothing = progress.chiefs().empty() && now - *requested_ >= patience_;
+  const bool says_nothing = progress.managers().empty() && now - *requested_ >= patience_;
   if (!progress.ready() && !says_nothing) {
     return false;
   }

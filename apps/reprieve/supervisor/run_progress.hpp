@@ -19,7 +19,7 @@
 namespace reprieve::supervisor {
 
 /// One manager of a checkpoint directory, as its rank 0 reports it; with a handler or without one.
-struct ChiefProgress {
+struct ManagerProgress {
   enum class Stage {
     opened,     ///< the directory is, by a manager; no handler was made for it
     starting,   ///< a handler is being made
@@ -55,9 +55,9 @@ struct ChiefProgress {
 class RunProgress {
  public:
   /// @param record  the name of the file that the event is from: one for each manager
-  void take(const std::string& record, const core::LoggedEvent& event) { chiefs_[record].take(event); }
+  void take(const std::string& record, const core::LoggedEvent& event) { managers_[record].take(event); }
 
-  [[nodiscard]] const std::map<std::string, ChiefProgress>& chiefs() const noexcept { return chiefs_; }
+  [[nodiscard]] const std::map<std::string, ManagerProgress>& managers() const noexcept { return managers_; }
 
   /// There is at least one handler, and a notice can be sent to the ranks of all: they watch their signals. Managers
   /// without a handler watch none, and are not waited for.
@@ -91,15 +91,15 @@ class RunProgress {
  private:
   /// Those that count: what became of a program says nothing any more when another one has opened its directory since,
   /// as in a script that starts a program again until it succeeds.
-  [[nodiscard]] std::vector<const ChiefProgress*> current() const;
+  [[nodiscard]] std::vector<const ManagerProgress*> current() const;
   /// The first one for which that is true; null if there is none.
-  [[nodiscard]] const ChiefProgress* first(bool (*is_meant)(const ChiefProgress&)) const;
+  [[nodiscard]] const ManagerProgress* first(bool (*is_meant)(const ManagerProgress&)) const;
 
-  std::map<std::string, ChiefProgress> chiefs_;
+  std::map<std::string, ManagerProgress> managers_;
 };
 
 /// What came of one start of the program.
-struct Verdict {
+struct LaunchResult {
   enum class End {
     finished,  ///< it came to its end
     saved,     ///< it left after a notice, its state saved
@@ -122,7 +122,7 @@ struct Verdict {
 /// @param launcher_code  as a shell shows it: 128 + signal if one killed it
 /// @return exit code 0 if finished; the restart code if saved; otherwise the launcher's, or 1 if that would be taken
 /// for one of the two
-Verdict judge(const RunProgress& progress, int launcher_code);
+LaunchResult judge(const RunProgress& progress, int launcher_code);
 
 /// "exit code 7", "signal SIGKILL (137)".
 std::string code_text(int shell_code);
@@ -160,17 +160,17 @@ class RestartPolicy {
 
   /// The checkpoint that the run died reading, if others died of it before: it must be verified before the next start.
   /// To be called once for each run, before `decide`.
-  std::optional<std::filesystem::path> suspect(const Verdict& verdict);
+  std::optional<std::filesystem::path> suspect(const LaunchResult& launch_result);
 
   /// @param begins_elsewhere  the checkpoint where the run began is not there any more
-  RestartDecision decide(const Verdict& verdict, bool begins_elsewhere);
+  RestartDecision decide(const LaunchResult& launch_result, bool begins_elsewhere);
 
   /// Restarts so far.
   [[nodiscard]] int used() const noexcept { return used_; }
 
  private:
-  [[nodiscard]] std::string why_not(const Verdict& verdict) const;
-  [[nodiscard]] std::chrono::milliseconds pause_after(const Verdict& verdict) const;
+  [[nodiscard]] std::string why_not(const LaunchResult& launch_result) const;
+  [[nodiscard]] std::chrono::milliseconds pause_after(const LaunchResult& launch_result) const;
 
   RestartLimits limits_;
   int used_ = 0;

@@ -306,8 +306,8 @@ std::vector<RecordedEvent> SupervisedRun::read_record() {
 /// The ranks 0 look into the directory of the run: no signal has to come through a launcher and a wrapper, which may
 /// die of it.
 bool SupervisedRun::post_notice(const std::string& why) const {
-  const auto is_below = [](const auto& chief) { return chief.first.find('/') != std::string::npos; };
-  if (!progress_.ready() || std::ranges::any_of(progress_.chiefs(), is_below)) {
+  const auto is_below = [](const auto& manager) { return manager.first.find('/') != std::string::npos; };
+  if (!progress_.ready() || std::ranges::any_of(progress_.managers(), is_below)) {
     return false;  // nobody looks, or into the directory of another supervisor
   }
   try {
@@ -328,8 +328,8 @@ bool SupervisedRun::notice_was_seen() const {
   for (const auto& entry : fs::directory_iterator(run_directory_, ignored)) {
     seen += entry.path().filename().string().starts_with(core::kSeenPrefix) ? 1 : 0;
   }
-  return seen >= std::ranges::count(progress_.chiefs(), ChiefProgress::Stage::running,
-                                    [](const auto& chief) { return chief.second.stage; });
+  return seen >= std::ranges::count(progress_.managers(), ManagerProgress::Stage::running,
+                                    [](const auto& manager) { return manager.second.stage; });
 }
 
 std::string SupervisedRun::send_notice(const std::string& why, int attempt) const {

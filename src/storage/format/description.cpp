@@ -215,19 +215,19 @@ void decode_numbers(Decoder& message, Description& description) {
   }
 }
 
-/// Adds the next rank's numbers in @p message to @p numbers, for a variable with the facts of @p chiefs: the number of
-/// its boxes, then the offset and extent of each; or the shape of its value; for texts their number and the length of
-/// the longest.
-void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers) {
-  const std::size_t dimensions = chiefs.shape.size();
-  if (chiefs.distribution == Distribution::distributed) {
+/// Adds the next rank's numbers in @p message to @p numbers, for a variable with the facts of @p of_rank_0: the number
+/// of its boxes, then the offset and extent of each; or the shape of its value; for texts their number and the length
+/// of the longest.
+void take_numbers(Decoder& message, const Description& of_rank_0, std::vector<std::uint64_t>& numbers) {
+  const std::size_t dimensions = of_rank_0.shape.size();
+  if (of_rank_0.distribution == Distribution::distributed) {
     numbers.push_back(message.word());
     message.plain_words(numbers.back() * 2 * dimensions, numbers);
   }
-  if (chiefs.distribution == Distribution::per_rank) {
+  if (of_rank_0.distribution == Distribution::per_rank) {
     message.plain_words(dimensions, numbers);
   }
-  if (chiefs.texts) {
+  if (of_rank_0.texts) {
     message.plain_words(2, numbers);
   }
 }
@@ -284,16 +284,16 @@ void arrange(Description& description, std::uint64_t length) {
 
 void arrange_replicated(GatheredVariable& variable) {
   ArrayOfTexts array;
-  array.add(*variable.chiefs.texts, volume(variable.chiefs.shape));
+  array.add(*variable.of_rank_0.texts, volume(variable.of_rank_0.shape));
   if (const auto length = array.length()) {
-    arrange(variable.chiefs, *length);
+    arrange(variable.of_rank_0, *length);
   }
   variable.numbers.clear();
 }
 
 /// The numbers of each rank are the shape of its value, and the number and length of its texts.
 void arrange_per_rank(GatheredVariable& variable, std::size_t ranks) {
-  const std::size_t dimensions = variable.chiefs.shape.size();
+  const std::size_t dimensions = variable.of_rank_0.shape.size();
   const std::vector<std::uint64_t> all = std::exchange(variable.numbers, {});
   const auto of_rank = [&](std::size_t rank) {
     return std::span(all).subspan(rank * (dimensions + 2), dimensions + 2);
@@ -305,9 +305,9 @@ void arrange_per_rank(GatheredVariable& variable, std::size_t ranks) {
   }
   const auto length = array.length();
   if (length) {
-    arrange(variable.chiefs, *length);
+    arrange(variable.of_rank_0, *length);
   }
-  const std::size_t kept = variable.chiefs.shape.size();  // a list has the number of its texts, a text nothing
+  const std::size_t kept = variable.of_rank_0.shape.size();  // a list has the number of its texts, a text nothing
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const auto shape = of_rank(rank).subspan(length ? dimensions : 0, kept);
     variable.numbers.insert(variable.numbers.end(), shape.begin(), shape.end());
@@ -420,10 +420,10 @@ std::vector<Box> GatheredVariable::boxes() const {
   return boxes;
 }
 
-Gathered gather_numbers(std::vector<Description> chiefs, std::vector<DescriptionMessage> messages) {
+Gathered gather_numbers(std::vector<Description> of_rank_0, std::vector<DescriptionMessage> messages) {
   Gathered all{messages.size()};
-  all.variables.reserve(chiefs.size());
-  for (Description& description : chiefs) {
+  all.variables.reserve(of_rank_0.size());
+  for (Description& description : of_rank_0) {
     all.variables.push_back({std::move(description)});
   }
   for (DescriptionMessage& of_rank : messages) {
@@ -432,7 +432,7 @@ Gathered gather_numbers(std::vector<Description> chiefs, std::vector<Description
     Decoder decoder(message);
     for (GatheredVariable& variable : all.variables) {
       const bool is_first = variable.numbers.empty();
-      take_numbers(decoder, variable.chiefs, variable.numbers);
+      take_numbers(decoder, variable.of_rank_0, variable.numbers);
       if (is_first) {
         variable.numbers.reserve(variable.numbers.size() * all.ranks);  // enough if all ranks have as much
       }
@@ -443,9 +443,9 @@ Gathered gather_numbers(std::vector<Description> chiefs, std::vector<Description
 
 void arrange_texts(Gathered& all) {
   for (GatheredVariable& variable : all.variables) {
-    if (variable.chiefs.texts) {
-      variable.chiefs.distribution == Distribution::replicated ? arrange_replicated(variable)
-                                                               : arrange_per_rank(variable, all.ranks);
+    if (variable.of_rank_0.texts) {
+      variable.of_rank_0.distribution == Distribution::replicated ? arrange_replicated(variable)
+                                                                  : arrange_per_rank(variable, all.ranks);
     }
   }
 }

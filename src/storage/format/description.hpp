@@ -104,13 +104,13 @@ struct DescriptionMessage {
 /// One variable of all ranks, as rank 0 knows it: what is equal on all of them once, and the numbers of every rank as
 /// nothing but numbers, since there may be very many of them.
 struct GatheredVariable {
-  Description chiefs{};
+  Description of_rank_0{};
   std::vector<std::uint64_t> numbers{};  ///< of one rank after the other, see take_numbers in description.cpp
 
   /// Calls @p visit(rank, offset, extent) for each box of a distributed variable.
   template <class Visit>
   void for_each_box(Visit&& visit) const {
-    const std::size_t dimensions = chiefs.shape.size();
+    const std::size_t dimensions = of_rank_0.shape.size();
     std::size_t rank = 0;
     for (std::span<const std::uint64_t> rest(numbers); !rest.empty(); ++rank) {
       const std::uint64_t count = rest.front();
@@ -130,10 +130,10 @@ struct Gathered {
   std::vector<GatheredVariable> variables{};  ///< sorted by name
 };
 
-/// @param chiefs  its own descriptions; all ranks have the same facts
+/// @param of_rank_0  its own descriptions; all ranks have the same facts
 /// @param messages  of each rank: only the numbers are read
 /// @throws Error (internal) if a message is cut short
-[[nodiscard]] Gathered gather_numbers(std::vector<Description> chiefs, std::vector<DescriptionMessage> messages);
+[[nodiscard]] Gathered gather_numbers(std::vector<Description> of_rank_0, std::vector<DescriptionMessage> messages);
 
 // Texts of many lengths as an array of texts of one length, padded with null bytes, as every HDF5 program reads them:
 // a list of texts, or the text of each rank. The shape of such an array and the length of its elements are found by

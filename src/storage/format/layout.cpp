@@ -86,42 +86,42 @@ std::string annotation_text(const Annotation& annotation) {
 }
 
 /// The first difference, in words; empty if there is none.
-std::string difference_of(const Description& chief, const Description& other) {
-  if (other.distribution != chief.distribution) {
+std::string difference_of(const Description& of_rank_0, const Description& other) {
+  if (other.distribution != of_rank_0.distribution) {
     return fmt::format("registered it as {}, rank 0 as {}", state::to_string(other.distribution),
-                       state::to_string(chief.distribution));
+                       state::to_string(of_rank_0.distribution));
   }
-  if (other.is_shared != chief.is_shared) {
+  if (other.is_shared != of_rank_0.is_shared) {
     return fmt::format("{} shared elements, rank 0 did{} (allow_shared)", other.is_shared ? "allowed" : "did not allow",
-                       chief.is_shared ? "" : " not");
+                       of_rank_0.is_shared ? "" : " not");
   }
-  if (other.type != chief.type) {
-    return fmt::format("has elements of type {}, rank 0 of {}", to_string(other.type), to_string(chief.type));
+  if (other.type != of_rank_0.type) {
+    return fmt::format("has elements of type {}, rank 0 of {}", to_string(other.type), to_string(of_rank_0.type));
   }
-  const bool is_per_rank = chief.distribution == Distribution::per_rank;
-  if (is_per_rank && other.shape.size() != chief.shape.size()) {
-    return fmt::format("has {} dimensions, rank 0 has {}", other.shape.size(), chief.shape.size());
+  const bool is_per_rank = of_rank_0.distribution == Distribution::per_rank;
+  if (is_per_rank && other.shape.size() != of_rank_0.shape.size()) {
+    return fmt::format("has {} dimensions, rank 0 has {}", other.shape.size(), of_rank_0.shape.size());
   }
-  if (const std::string members = members_difference(other.members, chief.members, "rank 0"); !members.empty()) {
+  if (const std::string members = members_difference(other.members, of_rank_0.members, "rank 0"); !members.empty()) {
     return "has elements with other members: " + members;
   }
-  if (other.annotation != chief.annotation) {
+  if (other.annotation != of_rank_0.annotation) {
     return fmt::format("annotated it with {}, rank 0 with {}", annotation_text(other.annotation),
-                       annotation_text(chief.annotation));
+                       annotation_text(of_rank_0.annotation));
   }
-  return is_per_rank || other.shape == chief.shape
+  return is_per_rank || other.shape == of_rank_0.shape
              ? ""
              : fmt::format("has the shape {}, rank 0 has {}", core::list_text(other.shape),
-                           core::list_text(chief.shape));
+                           core::list_text(of_rank_0.shape));
 }
 
 void check_same_kinds(const ByRank& by_rank) {
   RankDifferences differences;
-  const auto& chief = by_rank.front();
-  for (std::size_t v = 0; v < chief.size(); ++v) {
+  const auto& of_rank_0 = by_rank.front();
+  for (std::size_t v = 0; v < of_rank_0.size(); ++v) {
     for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
-      if (const std::string difference = difference_of(chief[v], by_rank[rank][v]); !difference.empty()) {
-        differences.add(chief[v].name, rank, difference);
+      if (const std::string difference = difference_of(of_rank_0[v], by_rank[rank][v]); !difference.empty()) {
+        differences.add(of_rank_0[v].name, rank, difference);
       }
     }
   }
@@ -131,12 +131,12 @@ void check_same_kinds(const ByRank& by_rank) {
 /// Only of the texts of all ranks an array can be made. Of a replicated value rank 0's are written.
 void compare_texts(ByRank& by_rank) {
   for (std::size_t v = 0; v < by_rank.front().size(); ++v) {
-    const Description& chief = by_rank.front()[v];
-    const bool are_replicated = chief.distribution == Distribution::replicated;
+    const Description& of_rank_0 = by_rank.front()[v];
+    const bool are_replicated = of_rank_0.distribution == Distribution::replicated;
     const bool have_all =
         std::ranges::all_of(by_rank, [&](const auto& of_rank) { return of_rank[v].texts.has_value(); });
     for (auto& of_rank : by_rank) {
-      of_rank[v].texts = are_replicated ? chief.texts : have_all ? of_rank[v].texts : std::nullopt;
+      of_rank[v].texts = are_replicated ? of_rank_0.texts : have_all ? of_rank[v].texts : std::nullopt;
     }
   }
 }
@@ -144,7 +144,7 @@ void compare_texts(ByRank& by_rank) {
 std::size_t box_dimensions(const Gathered& all) {
   std::size_t dimensions = 1;
   for (const GatheredVariable& variable : all.variables) {
-    dimensions = std::max(dimensions, variable.chiefs.shape.size());
+    dimensions = std::max(dimensions, variable.of_rank_0.shape.size());
   }
   return dimensions;
 }
@@ -161,15 +161,15 @@ class Grids {
     const auto [first, last] = known_.equal_range(digest);
     const auto found = std::find_if(first, last, [&](const auto& known) {
       const GatheredVariable& other = *known.second.variable;
-      return other.numbers == variable.numbers && other.chiefs.shape == variable.chiefs.shape &&
-             other.chiefs.type.size_bytes == variable.chiefs.type.size_bytes;
+      return other.numbers == variable.numbers && other.of_rank_0.shape == variable.of_rank_0.shape &&
+             other.of_rank_0.type.size_bytes == variable.of_rank_0.type.size_bytes;
     });
     if (found != last) {
       return found->second.chunk;
     }
     const std::vector<Box> boxes = variable.boxes();
     check_apart(variable, boxes);
-    return known_.emplace(digest, Known{&variable, chosen(variable.chiefs, boxes)})->second.chunk;
+    return known_.emplace(digest, Known{&variable, chosen(variable.of_rank_0, boxes)})->second.chunk;
   }
 
   /// What neighbours share is not compressed.
@@ -208,12 +208,12 @@ class Grids {
       std::vector<std::size_t> ranks;
       variable.for_each_box([&](std::size_t rank, auto&&...) { ranks.push_back(rank); });
       throw UsageError(
-          "variable '" + variable.chiefs.name + "': the boxes " + text_of(a) + " of rank " +
+          "variable '" + variable.of_rank_0.name + "': the boxes " + text_of(a) + " of rank " +
           std::to_string(ranks[overlap[0]]) + " and " + text_of(b) + " of rank " + std::to_string(ranks[overlap[1]]) +
           " overlap in " + text_of(intersection(a, b)) +
           "; correct the offsets, or, if each has a copy of its own of these elements (nodes on a border), "
           "call allow_shared(\"" +
-          variable.chiefs.name + "\") (Python: distributed(..., shared=True))");
+          variable.of_rank_0.name + "\") (Python: distributed(..., shared=True))");
     }
   }
 
@@ -225,12 +225,12 @@ class Grids {
 std::size_t row_count(const Gathered& all) {
   std::size_t rows = 0;
   for (const GatheredVariable& variable : all.variables) {
-    if (variable.chiefs.distribution == Distribution::replicated) {
+    if (variable.of_rank_0.distribution == Distribution::replicated) {
       ++rows;
-    } else if (variable.chiefs.distribution == Distribution::per_rank) {
+    } else if (variable.of_rank_0.distribution == Distribution::per_rank) {
       rows += all.ranks;
     } else {
-      rows += (variable.numbers.size() - all.ranks) / (2 * std::max<std::size_t>(variable.chiefs.shape.size(), 1));
+      rows += (variable.numbers.size() - all.ranks) / (2 * std::max<std::size_t>(variable.of_rank_0.shape.size(), 1));
     }
   }
   return rows;
@@ -248,7 +248,7 @@ class Planner {
   void add(std::size_t v) {
     const GatheredVariable& gathered = all_.variables[v];
     StoredVariable& variable = index_.variables.emplace_back();
-    variable.facts() = gathered.chiefs.facts();
+    variable.facts() = gathered.of_rank_0.facts();
     variable.first_box = rows_.size();
     if (variable.distribution == Distribution::replicated) {
       add_row(variable, 0, Extents(variable.shape.size(), 0), variable.shape);
@@ -527,9 +527,9 @@ FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMet
 
 FileIndex plan_file(std::vector<DescriptionMessage> messages, const FileMetadata& metadata, Chunking chunking) {
   if (messages.size() == 1 || messages.back().facts.empty()) {
-    std::vector<Description> chiefs = decode_descriptions(messages.front().facts, messages.front().numbers);
+    std::vector<Description> of_rank_0 = decode_descriptions(messages.front().facts, messages.front().numbers);
     Bytes().swap(messages.front().facts);
-    Gathered all = gather_numbers(std::move(chiefs), std::move(messages));  // both are freed here
+    Gathered all = gather_numbers(std::move(of_rank_0), std::move(messages));  // both are freed here
     return plan_gathered(std::move(all), metadata, chunking);
   }
   ByRank by_rank;

@@ -47,7 +47,7 @@ std::size_t position_of(const std::vector<LocalVariable>& variables, const std::
 
 GatheredVariable& beside(Gathered& all, const std::string& name) {
   const auto found = std::ranges::find_if(
-      all.variables, [&](const GatheredVariable& variable) { return variable.chiefs.name == name; });
+      all.variables, [&](const GatheredVariable& variable) { return variable.of_rank_0.name == name; });
   if (found == all.variables.end()) {
     throw Error(ErrorCode::internal, "nothing stands beside the shared variable: '" + name + "'");
   }
@@ -160,7 +160,7 @@ std::vector<PartsOfBoxes> part_shared(Gathered& all) {
   std::vector<PartsOfBoxes> parts(all.variables.size());
   for (std::size_t v = 0; v < parts.size(); ++v) {
     const GatheredVariable& variable = all.variables[v];
-    if (!variable.chiefs.is_shared) {
+    if (!variable.of_rank_0.is_shared) {
       continue;
     }
     parts[v] = owned_parts(variable.boxes());
@@ -169,7 +169,7 @@ std::vector<PartsOfBoxes> part_shared(Gathered& all) {
     variable.for_each_box([&](std::size_t rank, std::span<const std::uint64_t>, std::span<const std::uint64_t> extent) {
       copies[rank] += volume(extent) - sum_of(*part++, [](const Box& owned) { return volume(owned.extent); });
     });
-    beside(all, copies_name(variable.chiefs.name)).numbers = std::move(copies);
+    beside(all, copies_name(variable.of_rank_0.name)).numbers = std::move(copies);
   }
   return parts;
 }

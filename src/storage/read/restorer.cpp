@@ -94,19 +94,19 @@ void Restorer::look() {
 
 /// What rank 0 cannot read right, another rank may.
 void Restorer::load_index() {
-  std::exception_ptr chiefs;
+  std::exception_ptr of_rank_0;
   try {
     load_index_from(0);
     return;
   } catch (const CorruptError&) {
-    chiefs = std::current_exception();
+    of_rank_0 = std::current_exception();
   }
   try {
     load_index_from(second_reader());
   } catch (const CorruptError&) {
-    std::rethrow_exception(chiefs);
+    std::rethrow_exception(of_rank_0);
   }
-  if (comm_.is_chief()) {
+  if (comm_.is_rank_0()) {
     core::log::warning(
         "{}: rank 0, on host {}, read what the file says about itself with wrong bits, rank {} read "
         "it right; the memory or a disk of that host may be failing",
@@ -159,7 +159,7 @@ void Restorer::compare(Operation&& operation) {
   agreed("comparing", std::forward<Operation>(operation));
   const std::string what = what_ + ": comparing";
   const auto lines = comm_.gather_values(comparison_.differences, what);
-  comm_.on_chief(
+  comm_.on_rank_0(
       [&] { throw_if_different(lines, registry_.variables.size(), file_.string(), index_->metadata.world_size); },
       what);
 }
@@ -235,7 +235,7 @@ void Restorer::check_is_the_same(const PosixFile& opened) const {
 }
 
 void Restorer::check_not_retired() {
-  comm_.on_chief(
+  comm_.on_rank_0(
       [&] {
         if (opened_) {
           storage::check_not_retired(*opened_, commit_record_);
@@ -418,7 +418,7 @@ void Restorer::read_twice(const char* stage, const std::function<void()>& read) 
     if (source_ != nullptr) {
       throw;
     }
-    if (comm_.is_chief()) {
+    if (comm_.is_rank_0()) {
       core::log::warning("{}; looking at the whole file", error.what());
     }
   }
@@ -455,7 +455,7 @@ bool Restorer::redistributed(const RestoreTarget& target) const {
 }
 
 void Restorer::warn() const {
-  if (comm_.is_chief()) {
+  if (comm_.is_rank_0()) {
     for (const std::string& warning : comparison_.warnings) {
       core::log::warning("{}: {}", file_.filename().string(), warning);
     }
@@ -466,7 +466,7 @@ void Restorer::migrate() {
   if (comparison_.remarks.empty()) {
     return;
   }
-  if (comm_.is_chief()) {
+  if (comm_.is_rank_0()) {
     for (const std::string& remark : comparison_.remarks) {
       core::log::info("{}: {}", file_.filename().string(), remark);
     }

@@ -29,7 +29,7 @@ constexpr auto fields_of(const CorruptBlock*) {
   return std::tuple(&CorruptBlock::variable, &CorruptBlock::box, &CorruptBlock::block, &CorruptBlock::finder);
 }
 
-enum class Finding : std::uint8_t { not_read, right, wrong };
+enum class BlockState : std::uint8_t { not_read, right, wrong };
 
 /// Wrong, also if the file ends before the block does.
 bool is_right(BlockReader& reader, const BlockReader::StoredBlock& stored) {
@@ -55,7 +55,7 @@ class Verification {
     Bytes findings;
     comm_.agree(core::capture([&] { findings = look_again(corrupt); }), what_);
     const std::vector<Bytes> of_ranks = comm_.gather(findings, what_);
-    comm_.on_chief([&] { judge(corrupt, of_ranks); }, what_);
+    comm_.on_rank_0([&] { judge(corrupt, of_ranks); }, what_);
   }
 
  private:
@@ -97,10 +97,10 @@ class Verification {
   Bytes look_again(const std::vector<CorruptBlock>& corrupt) {
     Bytes findings;
     for (const CorruptBlock& found : corrupt) {
-      Finding finding = Finding::not_read;
+      BlockState finding = BlockState::not_read;
       if (looks_again(found)) {
         const auto [variable, row, box] = find(found);
-        finding = is_right(reader_, {variable, row, found.block, box}) ? Finding::right : Finding::wrong;
+        finding = is_right(reader_, {variable, row, found.block, box}) ? BlockState::right : BlockState::wrong;
       }
       findings.push_back(static_cast<std::byte>(finding));
     }
@@ -116,7 +116,7 @@ class Verification {
   void judge(const std::vector<CorruptBlock>& corrupt, const std::vector<Bytes>& of_ranks) const {
     for (std::size_t i = 0; i < corrupt.size(); ++i) {
       const bool read_right = std::ranges::any_of(
-          of_ranks, [&](const Bytes& findings) { return findings[i] == static_cast<std::byte>(Finding::right); });
+          of_ranks, [&](const Bytes& findings) { return findings[i] == static_cast<std::byte>(BlockState::right); });
       if (!read_right) {
         throw CorruptError(file_ + ": " + in_words(corrupt[i]) + " (checksum differs)");
       }

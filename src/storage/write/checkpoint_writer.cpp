@@ -99,10 +99,10 @@ std::vector<std::uint64_t> digests_of(const std::vector<LocalVariable>& variable
 
 /// For each variable, whether its digest is another one than rank 0's. One that lies in the memory of a device on one
 /// of the two is not compared.
-Bytes others_of(const std::vector<std::uint64_t>& digests, const std::vector<std::uint64_t>& chiefs) {
+Bytes others_of(const std::vector<std::uint64_t>& digests, const std::vector<std::uint64_t>& of_rank_0) {
   Bytes others(digests.size());
-  for (std::size_t v = 0; v < std::min(digests.size(), chiefs.size()); ++v) {
-    others[v] = std::byte{digests[v] != chiefs[v] && digests[v] != 0 && chiefs[v] != 0};
+  for (std::size_t v = 0; v < std::min(digests.size(), of_rank_0.size()); ++v) {
+    others[v] = std::byte{digests[v] != of_rank_0[v] && digests[v] != 0 && of_rank_0[v] != 0};
   }
   return others;
 }
@@ -139,9 +139,9 @@ bool compare_replicated(cluster::Communicator& comm, const std::vector<LocalVari
   if (comm.compare(xxh3(std::as_bytes(std::span(digests))), 0, what).is_equal) {
     return true;
   }
-  const auto ranks = comm.gather(others_of(digests, comm.from_chief([&] { return digests; }, what)), what);
-  const auto names = comm.from_chief([&] { return names_of_others(variables, ranks); }, what);
-  if (comm.is_chief() && !names.empty()) {
+  const auto ranks = comm.gather(others_of(digests, comm.from_rank_0([&] { return digests; }, what)), what);
+  const auto names = comm.from_rank_0([&] { return names_of_others(variables, ranks); }, what);
+  if (comm.is_rank_0() && !names.empty()) {
     core::log::warning(
         "{} registered as replicated, but {} not equal on all ranks: only the value of rank 0 is saved, and all ranks "
         "get that one at a restart. If each rank has a value of its own, register it as per_rank; if each has a part "
@@ -173,8 +173,8 @@ void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMeta
   const bool shares_pages =
       options_.in_background || !(options_.writer == WriterKind::direct && is_exchanged(comm_, plan_));
   bool rewrites = false;
-  comm_.on_chief([&] { rewrites = cache_.content->file->put_on_disk(plan_.file, options_.recycle, shares_pages); },
-                 what);
+  comm_.on_rank_0([&] { rewrites = cache_.content->file->put_on_disk(plan_.file, options_.recycle, shares_pages); },
+                  what);
   look_for_unchanged(rewrites, metadata, what);
 }
 
@@ -244,7 +244,7 @@ bool CheckpointWriter::kept_layout_takes(const FileMetadata& metadata, const std
     takes = kept->file->replace_metadata(metadata);
     cache_.content = std::move(kept);
   };
-  comm_.on_chief(bring_up_to_date, what);
+  comm_.on_rank_0(bring_up_to_date, what);
   return comm_.max(takes ? 0 : 1, what) == 0;
 }
 
@@ -255,7 +255,7 @@ void CheckpointWriter::lay_out(DescriptionMessage description, bool same_facts, 
   auto messages = send_to_rank_0(comm_, std::move(description), same_facts, what);
   std::shared_ptr<LaidOutFile> file;
   FileOffsets offsets;
-  comm_.on_chief(
+  comm_.on_rank_0(
       [&] {
         FileIndex index = plan_file(std::move(messages), metadata, chunking_of(options_));
         // The limit holds for files in memory too, and HDF5 does not survive an error there.
@@ -334,7 +334,7 @@ void CheckpointWriter::forget_descriptions() {
 /// This rank's boxes, in the order of the table of boxes. Takes the views of the variable.
 void CheckpointWriter::add_items(LocalVariable& variable, const Dataset& dataset, std::uint64_t position) {
   const Distribution distribution = variable.description.distribution;
-  if (distribution == Distribution::replicated && !comm_.is_chief()) {
+  if (distribution == Distribution::replicated && !comm_.is_rank_0()) {
     return;
   }
   for (BoxView<const std::byte>& view : std::exchange(variable.views, {})) {
@@ -391,7 +391,7 @@ void CheckpointWriter::complete() {
 
 /// Once. A state that fits into the buffers of a stream is never compressed.
 void CheckpointWriter::report_no_compression() const {
-  if (plan_.compress.compression == Compression::none || cache_.has_reported_no_compression || !comm_.is_chief()) {
+  if (plan_.compress.compression == Compression::none || cache_.has_reported_no_compression || !comm_.is_rank_0()) {
     return;
   }
   const char* reason = nullptr;
@@ -411,7 +411,7 @@ void CheckpointWriter::gather_and_write_checksums(const std::string& what) {
   const std::vector<std::uint64_t>& sizes = written_.blocks.compressed_sizes;
   blocks.insert(blocks.end(), sizes.begin(), sizes.end());
   const std::vector<Bytes> by_rank = comm_.gather(std::as_bytes(std::span(blocks)), what);
-  comm_.on_chief(
+  comm_.on_rank_0(
       [&] {
         place_checksums(cache_.content->file->index(), by_rank);
         write_checksums_and_commit_record();
@@ -464,7 +464,7 @@ std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoin
     const bool same_facts = comm.compare(xxh3(mine.facts), 0, what).is_equal;
     auto messages = send_to_rank_0(comm, std::move(mine), same_facts, what);
     const std::uint64_t bytes =
-        comm.is_chief() ? most_file_bytes(plan_file(std::move(messages), {}, chunking_of(options))) : 0;
+        comm.is_rank_0() ? most_file_bytes(plan_file(std::move(messages), {}, chunking_of(options))) : 0;
     return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
   };
   return comm.together(compute, what);

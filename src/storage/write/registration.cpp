@@ -23,7 +23,7 @@ std::vector<DescriptionMessage> send_to_rank_0(cluster::Communicator& comm, Desc
     for (std::size_t rank = 0; rank < facts.size(); ++rank) {
       messages[rank].facts = std::move(facts[rank]);
     }
-  } else if (comm.is_chief()) {
+  } else if (comm.is_rank_0()) {
     messages.front().facts = std::move(mine.facts);
   }
   return messages;
@@ -67,9 +67,9 @@ std::vector<Description> all_declared(const Checkpoint::Registry& registry) {
 }
 
 /// Rank 0 plans a file for them, which finds all that is wrong.
-void compare_on_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts) {
+void compare_on_rank_0(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts) {
   auto messages = send_to_rank_0(comm, std::move(mine), same_facts, kComparing);
-  comm.on_chief([&] { static_cast<void>(plan_file(std::move(messages), {}, Chunking::none)); }, kComparing);
+  comm.on_rank_0([&] { static_cast<void>(plan_file(std::move(messages), {}, Chunking::none)); }, kComparing);
 }
 
 /// All of them, one after the other.
@@ -110,7 +110,7 @@ void compare_registration(cluster::Communicator& comm, const Checkpoint::Registr
     }
     mine = encode_descriptions(variables);
   }
-  compare_on_chief(comm, std::move(mine), same_facts);
+  compare_on_rank_0(comm, std::move(mine), same_facts);
 }
 
 }  // namespace
@@ -142,7 +142,7 @@ void check_descriptions(cluster::Communicator& comm, const Checkpoint::Registry&
   const auto compare = [&] {
     DescriptionMessage mine = encode_descriptions(collect_variables(registry));
     const bool same_facts = comm.compare(xxh3(mine.facts), 0, kComparing).is_equal;
-    compare_on_chief(comm, std::move(mine), same_facts);
+    compare_on_rank_0(comm, std::move(mine), same_facts);
   };
   comm.together(compare, kComparing);
 }

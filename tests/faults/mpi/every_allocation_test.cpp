@@ -43,7 +43,7 @@ class EveryAllocation : public OperationTest {
   static void expect_same_everywhere(const Ended& ended, bool hit, bool with_text) {
     const std::string code = ended.failed ? to_string(ended.code) : "no error";
     const std::string text = broadcast(ended.text, 0);
-    EXPECT_EQ(code, broadcast(code, 0)) << ended.text << "\nchief: " << text;
+    EXPECT_EQ(code, broadcast(code, 0)) << ended.text << "\nrank 0: " << text;
     EXPECT_TRUE(hit || !ended.failed) << ended.text;
     if (ended.failed && ended.code == ErrorCode::no_memory) {
       EXPECT_EQ(ended.origin_rank, victim()) << ended.text;
@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, HandlerMemory,
                          [](const auto& parameters) {
                            const bool threads = std::get<0>(parameters.param) == Agreement::threads;
                            return std::string(threads ? "Threads" : "Boundaries") +
-                                  (std::get<1>(parameters.param) == 0 ? "OnTheChief" : "OnAnotherRank");
+                                  (std::get<1>(parameters.param) == 0 ? "OnRank0" : "OnAnotherRank");
                          });
 
 }  // namespace

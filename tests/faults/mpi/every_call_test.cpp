@@ -58,7 +58,7 @@ class EveryCall : public OperationTest {
     committed_ = next_++;
     const auto info = manager_->latest();
     manager_.reset();
-    on_chief([&] {
+    on_rank_0([&] {
       const auto us = std::chrono::duration_cast<std::chrono::microseconds>(info->time.time_since_epoch()).count();
       const std::string name = "ckpt-" + std::to_string(committed_);
       const fs::path staging = directory_ / ".chieftemp";
@@ -170,7 +170,7 @@ class EveryCall : public OperationTest {
   }
 
   void expect_tidy() const {
-    on_chief([this] {
+    on_rank_0([this] {
       EXPECT_FALSE(fs::exists(temporary_ / "workertemp_1"));
       for (const auto& entry : fs::directory_iterator(directory_)) {
         const std::string name = entry.path().filename().string();

@@ -155,7 +155,7 @@ class OperationTest : public testing::TestWithParam<std::tuple<Operation, int>> 
 
   void remove_directory() {
     manager_.reset();
-    on_chief([this] { fs::remove_all(directory_); });
+    on_rank_0([this] { fs::remove_all(directory_); });
     committed_ = 0;
     next_ = 1;
   }
@@ -168,7 +168,7 @@ class OperationTest : public testing::TestWithParam<std::tuple<Operation, int>> 
       ++next_;
     }
     failures_ += ended.failed ? 1 : 0;
-    on_chief([this] {
+    on_rank_0([this] {
       if (fs::exists(directory_)) {
         const std::vector<std::uint64_t> numbers = expect_valid_checkpoints(directory_);
         const std::uint64_t newest = numbers.empty() ? 0 : numbers.back();
@@ -203,7 +203,7 @@ class OperationTest : public testing::TestWithParam<std::tuple<Operation, int>> 
 };
 
 inline std::string name_of_operation(const testing::TestParamInfo<OperationTest::ParamType>& info) {
-  return std::get<0>(info.param).name + (std::get<1>(info.param) == 0 ? "OnTheChief" : "OnAnotherRank");
+  return std::get<0>(info.param).name + (std::get<1>(info.param) == 0 ? "OnRank0" : "OnAnotherRank");
 }
 
 inline const auto all_operations = testing::Combine(testing::ValuesIn(operations()), testing::Values(0, 1));

@@ -33,7 +33,7 @@ class LocalReads : public LocalRuns, public testing::WithParamInterface<LocalFau
   void crash() {
     constexpr auto kOptions = std::filesystem::copy_options::recursive;
     if (is_crashed_) {
-      on_chief([&] {
+      on_rank_0([&] {
         for (const auto& [kept, place] : {std::pair(kept_ / "run", directory), std::pair(kept_ / "local", place_)}) {
           for (const auto& entry : std::filesystem::directory_iterator(place)) {  // the directory itself is known again
             std::filesystem::remove_all(entry);
@@ -52,7 +52,7 @@ class LocalReads : public LocalRuns, public testing::WithParamInterface<LocalFau
       }
     });
     is_crashed_ = true;
-    on_chief([&] {
+    on_rank_0([&] {
       std::filesystem::copy(directory, kept_ / "run", kOptions);
       std::filesystem::copy(place_, kept_ / "local", kOptions);
     });
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Restore, LocalReads,
                          testing::Combine(testing::Values(0, 1), testing::Values(EIO, kFlip, kShort)),
                          [](const auto& param) {
                            const int error = std::get<1>(param.param);
-                           return std::string(std::get<0>(param.param) == 0 ? "Chief" : "OtherRank") +
+                           return std::string(std::get<0>(param.param) == 0 ? "Rank0" : "OtherRank") +
                                   (error == EIO     ? "Error"
                                    : error == kFlip ? "WrongBit"
                                                     : "CutShort");
@@ -173,7 +173,7 @@ class WrongBits : public ManagerTest, public testing::WithParamInterface<std::tu
 
 INSTANTIATE_TEST_SUITE_P(Restore, WrongBits, testing::Combine(testing::Values(0, 1), testing::Bool()),
                          [](const auto& param) {
-                           return std::string(std::get<0>(param.param) == 0 ? "Chief" : "OtherRank") +
+                           return std::string(std::get<0>(param.param) == 0 ? "Rank0" : "OtherRank") +
                                   (std::get<1>(param.param) ? "WithFunctions" : "");
                          });
 

@@ -123,7 +123,7 @@ TEST_F(CopyRoom, WithoutItTheSaveIsDoneAtOnce) {
   ASSERT_TRUE(manager.finish_background_save());
   EXPECT_EQ(manager.latest()->number, 2U);
   opened.reset();
-  on_chief([&] { fs::remove_all(on_disk); });
+  on_rank_0([&] { fs::remove_all(on_disk); });
 }
 
 // File systems may take seconds to free the space of a large file. The save of a preemption is the last thing before
@@ -144,9 +144,9 @@ class SlowRemoval : public ManagerTest {
 /// If the save waited, it would do so for ever, since the call is let go after it.
 TEST_F(SlowRemoval, OfAnOlderCheckpointIsNotWaitedFor) {
   save(manager, 1, SaveReason::Kind::user);
-  on_chief([] { arm({.call = Call::close, .error = kHold, .count = kAlways, .path = "ckpt-1.h5 (deleted)"}); });
+  on_rank_0([] { arm({.call = Call::close, .error = kHold, .count = kAlways, .path = "ckpt-1.h5 (deleted)"}); });
   save(manager, 2, SaveReason::Kind::user);
-  on_chief([] {
+  on_rank_0([] {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (hits().failed == 0 && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -155,7 +155,7 @@ TEST_F(SlowRemoval, OfAnOlderCheckpointIsNotWaitedFor) {
   });
   state.set(3);
   save(manager, 3, SaveReason::Kind::preemption);
-  on_chief([] { EXPECT_EQ(disarm().failed, 1U); });
+  on_rank_0([] { EXPECT_EQ(disarm().failed, 1U); });
   EXPECT_EQ(names(), (Names{"ckpt-2.h5", "ckpt-3.h5"}));
   state.set(4);
   ASSERT_TRUE(manager.restore_or_initialize());
@@ -164,9 +164,9 @@ TEST_F(SlowRemoval, OfAnOlderCheckpointIsNotWaitedFor) {
 
 TEST_F(SlowRemoval, IsLeftToTheNextSave) {
   const auto count_removals = [] {
-    on_chief([] { arm({.call = Call::unlink, .error = EIO, .occurrence = kAlways, .path = "/ckpt-2.h5"}); });
+    on_rank_0([] { arm({.call = Call::unlink, .error = EIO, .occurrence = kAlways, .path = "/ckpt-2.h5"}); });
   };
-  const auto expect_removals = [](std::uint64_t expected) { on_chief([&] { EXPECT_EQ(disarm().seen, expected); }); };
+  const auto expect_removals = [](std::uint64_t expected) { on_rank_0([&] { EXPECT_EQ(disarm().seen, expected); }); };
   save(manager, 1, SaveReason::Kind::user);
   save(manager, 2, SaveReason::Kind::user);
   count_removals();

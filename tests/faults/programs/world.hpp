@@ -31,12 +31,12 @@ inline void tell(const World& world, const std::string& text) {
 inline std::string agreed(const std::string& mine) {
   int size = static_cast<int>(mine.size());
   MPI_Bcast(&size, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  std::string chiefs = mine;
-  chiefs.resize(static_cast<std::size_t>(size));
-  MPI_Bcast(chiefs.data(), size, MPI_CHAR, 0, MPI_COMM_WORLD);
-  int different = mine == chiefs ? 0 : 1;
+  std::string of_rank_0 = mine;
+  of_rank_0.resize(static_cast<std::size_t>(size));
+  MPI_Bcast(of_rank_0.data(), size, MPI_CHAR, 0, MPI_COMM_WORLD);
+  int different = mine == of_rank_0 ? 0 : 1;
   MPI_Allreduce(MPI_IN_PLACE, &different, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  return different != 0 ? "different outcomes, of rank 0: " + chiefs : chiefs;
+  return different != 0 ? "different outcomes, of rank 0: " + of_rank_0 : of_rank_0;
 }
 
 }  // namespace reprieve::test

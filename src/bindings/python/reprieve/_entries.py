@@ -65,13 +65,13 @@ class Element:
         """As C takes it."""
         return (*shape, self.bytes) if self.bytes else tuple(shape)
 
-    def arguments(self, place: Any, array: np.ndarray) -> tuple[Any, ...]:
+    def arguments(self, pointer: Any, array: np.ndarray) -> tuple[Any, ...]:
         """What functions of C take of an array: its type, where it lies, its dimensions, its shape, and the distances in
         bytes between neighbours; None if these follow from the shape.
         """
         shape, strides = self.shape(array.shape), (*array.strides, 1) if self.bytes else array.strides
         distances = None if array.flags.c_contiguous else numbers(strides, ctypes.c_ssize_t)
-        return self.type, place, len(shape), numbers(shape), distances
+        return self.type, pointer, len(shape), numbers(shape), distances
 
     def meaning(self) -> str:
         """What C does not know of the elements: the fields of structs, the unit of times. Empty for other elements."""
@@ -209,9 +209,9 @@ class ArrayEntry(Entry):
         self.element = Element(self.array.dtype, self.where)
         self.dimensions = len(self.element.shape(self.array.shape))
         self.layout = layout(self.array)
-        self.place = ctypes.c_void_p(address(self.array))  # C reads it at every save and restore
+        self.address = ctypes.c_void_p(address(self.array))  # C reads it at every save and restore
         self.had_name = False
-        arguments = self.element.arguments(ctypes.addressof(self.place), self.array)
+        arguments = self.element.arguments(ctypes.addressof(self.address), self.array)
         self.add("_at", *arguments, *[None] * self.is_per_rank)
 
     def refresh(self) -> None:
@@ -230,13 +230,13 @@ class ArrayEntry(Entry):
         if value is not self.value:
             check_array(array, self.where)
             self.value, self.array, self.had_name = value, array, False
-        self.place.value = address(array)
+        self.address.value = address(array)
 
     def look_for_names(self) -> None:
         """Rank 0 warns of an array that the program has lost: it has bound the name to another one."""
         had_name = self.had_name
         self.had_name = self.value is self.array and sys.getrefcount(self.value) > _REFERENCES_OF_STATE
-        if had_name and not self.had_name and self.registry.is_chief:
+        if had_name and not self.had_name and self.registry.is_rank_0:
             message = (
                 f"{self.where}: only the state refers to this array any more. If its name was bound again, the "
                 f"checkpoints hold the old array: write into it ({self.where}[...] = value), or use the attributes "
@@ -569,9 +569,9 @@ class DistributedEntry(Entry):
     def boxes_of(self, value: Any) -> Boxes:
         """The same of what a function returned."""
         given = value if isinstance(value, (list, tuple)) else [(value, self.marker.offset)]
-        return [(self.interior(array), self.place(offset)) for array, offset in given]
+        return [(self.interior(array), self.offset(offset)) for array, offset in given]
 
-    def place(self, offset: Any) -> tuple[int, ...]:
+    def offset(self, offset: Any) -> tuple[int, ...]:
         if offset is None:
             raise UsageError(f"{self.where}: say offset=..., where this rank's box lies in the array of all ranks")
         if len(offset) != len(self.marker.shape):
@@ -606,8 +606,8 @@ class DistributedEntry(Entry):
         self.present += boxes_now  # they stay alive for the whole of a save
         for array, offset in boxes_now:
             begin = numbers((*offset, 0) if self.element.bytes else offset)
-            _, place, _, extent, strides = self.element.arguments(address(array), array)
-            self.registry.check(function("boxes_add")(boxes, place, begin, extent, strides))
+            _, pointer, _, extent, strides = self.element.arguments(address(array), array)
+            self.registry.check(function("boxes_add")(boxes, pointer, begin, extent, strides))
 
 
 def make_entry(registry: Any, name: str, slot: Slot, marker: Variable) -> Entry:

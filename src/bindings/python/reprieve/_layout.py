@@ -281,9 +281,9 @@ def read_box(file: File, start: int, shape: Place, dtype: np.dtype, offset: Plac
     half = extent[cut] // 2
     for begin, length in ((0, half), (half, extent[cut] - half)):
         part = (*extent[:cut], length, *extent[cut + 1 :])
-        place = (*offset[:cut], offset[cut] + begin, *offset[cut + 1 :])
+        position = (*offset[:cut], offset[cut] + begin, *offset[cut + 1 :])
         into = (*[slice(None)] * cut, slice(begin, begin + length))
-        result[into] = read_box(file, start, shape, dtype, place, part)
+        result[into] = read_box(file, start, shape, dtype, position, part)
     return result
 
 

@@ -152,9 +152,9 @@ def distributed(
         **about: as for `replicated`.
     """
     whole = tuple(int(extent) for extent in shape)
-    place = None if offset is None else tuple(int(each) for each in offset)
+    start = None if offset is None else tuple(int(each) for each in offset)
     return Distributed(
-        value, shape=whole, offset=place, ghost=_pairs(ghost, len(whole)), dtype=dtype, shared=shared, **about
+        value, shape=whole, offset=start, ghost=_pairs(ghost, len(whole)), dtype=dtype, shared=shared, **about
     )
 
 
@@ -287,5 +287,5 @@ class Node(Slot):
             )
         for key, marker in self.markers.items():
             if self.dictionary[key] is not marker:
-                place = f"{self.where}[{key!r}]"
-                raise UsageError(f"{place} was replaced: put the new value into {place}.value")
+                where = f"{self.where}[{key!r}]"
+                raise UsageError(f"{where} was replaced: put the new value into {where}.value")

@@ -53,10 +53,10 @@ class StoredVariable:
     def boxes(self) -> list[Box]:
         """Which rank saved which part of it."""
         width = (self._rows.shape[1] - 3) // 2
-        places = 1 if self.kind == "per_rank" else len(self.shape)
+        offsets = 1 if self.kind == "per_rank" else len(self.shape)
         lengths = self._entry["piece_dimensions"] if self.kind == "per_rank" else len(self.shape)
         return [
-            Box(row[1], tuple(row[3 : 3 + places]), tuple(row[3 + width : 3 + width + lengths]), row[2])
+            Box(row[1], tuple(row[3 : 3 + offsets]), tuple(row[3 + width : 3 + width + lengths]), row[2])
             for row in self._rows.tolist()
         ]
 
@@ -82,13 +82,13 @@ class StoredVariable:
             number = self._number_of(index)
             into = tuple(slice(f - o, f - o + n) for f, o, n in zip(first, offset, length))
             inside = tuple(f - i * t for f, i, t in zip(first, index, self.chunk))
-            place = start + number * chunk_bytes
+            at = start + number * chunk_bytes
             if number not in self._compressed:
-                result[into] = _layout.read_box(self._file._raw, place, self.chunk, self.dtype, inside, length)
+                result[into] = _layout.read_box(self._file._raw, at, self.chunk, self.dtype, inside, length)
                 continue
             size = self._compressed[number]
-            _layout.check(size <= chunk_bytes, self._file.path, "a compressed chunk is larger than its place")
-            compressed = _layout.read_box(self._file._raw, place, (size,), np.dtype(np.uint8), (0,), (size,))
+            _layout.check(size <= chunk_bytes, self._file.path, "a compressed chunk is larger than its room")
+            compressed = _layout.read_box(self._file._raw, at, (size,), np.dtype(np.uint8), (0,), (size,))
             chunk = _layout.decompress(compressed, chunk_bytes, self._file.path).view(self.dtype).reshape(self.chunk)
             result[into] = chunk[tuple(slice(i, i + n) for i, n in zip(inside, length))]
         return result
@@ -217,8 +217,8 @@ class StoredVariable:
             for number, (offset, extent) in enumerate(self._blocks(box), box.first_checksum):
                 _layout.check(number < len(checksums), self._file.path, "fewer checksums than blocks")
                 if xxh3(np.ascontiguousarray(self._read_box(offset, extent))) != int(checksums[number]):
-                    place = ", ".join(f"{begin}:{begin + length}" for begin, length in zip(offset, extent))
-                    found.append(f"variable '{self.name}', rank {box.rank}, elements [{place}]")
+                    elements = ", ".join(f"{begin}:{begin + length}" for begin, length in zip(offset, extent))
+                    found.append(f"variable '{self.name}', rank {box.rank}, elements [{elements}]")
         return found
 
     def _blocks(self, box: Box) -> Iterator[tuple[Place, Place]]:
@@ -369,5 +369,5 @@ def open(path: str | os.PathLike[str]) -> StoredCheckpoint:
 
     Raises CorruptError if it is corrupt or no checkpoint, FileNotFoundError, PermissionError.
     """
-    place = pathlib.Path(path)
-    return _open_newest(place) if place.is_dir() else StoredCheckpoint(place)
+    path = pathlib.Path(path)
+    return _open_newest(path) if path.is_dir() else StoredCheckpoint(path)

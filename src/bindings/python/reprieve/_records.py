@@ -156,8 +156,8 @@ def pack(value: Any, where: str) -> bytearray:
     result[: len(head)] = head
     for offset, array in blocks:
         if array.nbytes:
-            place = np.frombuffer(result, np.uint8, array.nbytes, _aligned(len(head)) + offset)
-            place[:] = array.reshape(-1).view(np.uint8)
+            target = np.frombuffer(result, np.uint8, array.nbytes, _aligned(len(head)) + offset)
+            target[:] = array.reshape(-1).view(np.uint8)
     return result
 
 

@@ -56,8 +56,8 @@ class Stored:
 class Registry:
     """What C knows of a state, and what has to live as long as C does: buffers, callbacks, what they raised."""
 
-    def __init__(self, state: Any, is_chief: bool = True) -> None:
-        self.is_chief = is_chief
+    def __init__(self, state: Any, is_rank_0: bool = True) -> None:
+        self.is_rank_0 = is_rank_0
         self.raised: BaseException | None = None
         self.entries: list[Entry] = []
         self._kept: list[Any] = []
@@ -95,23 +95,23 @@ class Registry:
         if node.contains_itself():
             raise UsageError(f"{node.where}: the dictionary contains itself")
         for key, value in node.dictionary.items():
-            place = f"{node.where}[{key!r}]"
+            where = f"{node.where}[{key!r}]"
             if not isinstance(key, str) or "/" in key:
                 raise UsageError(
-                    f"{place}: names of values are texts without '/'. A dictionary with other keys is saved as a whole "
+                    f"{where}: names of values are texts without '/'. A dictionary with other keys is saved as a whole "
                     "by reprieve.pickled(...), whose value it is then"
                 )
             name = prefix + key
             if isinstance(value, State):
-                raise UsageError(f"{place} is a reprieve.State: make the outer one by reprieve.State, too")
+                raise UsageError(f"{where} is a reprieve.State: make the outer one by reprieve.State, too")
             if isinstance(value, dict):
-                self._walk_dictionary(Node(value, node, key, place), name + "/")
+                self._walk_dictionary(Node(value, node, key, where), name + "/")
             elif is_torch(value, "nn.Module"):
-                self._walk_dictionary(ModelNode(value, node, key, place), name + "/")
+                self._walk_dictionary(ModelNode(value, node, key, where), name + "/")
             elif isinstance(value, Variable):
-                self._register(name, Slot(value, None, place + ".value"), value)
+                self._register(name, Slot(value, None, where + ".value"), value)
             else:
-                self._register(name, Slot(node, key, place), Variable(None))
+                self._register(name, Slot(node, key, where), Variable(None))
 
     def _register(self, name: str, slot: Slot, marker: Variable) -> None:
         entry = make_entry(self, name, slot, marker)
