@@ -373,7 +373,7 @@ bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b) {
 namespace {
 
 constexpr std::string_view kUnfinishedSuffix = ".new";
-constexpr std::uint64_t kCopiedAtOnce = std::uint64_t{4} << 20U;
+constexpr std::uint64_t kCopiedAtOnce = std::uint64_t{1} << 20U;
 
 /// False if it must stop.
 bool copy_content(const storage::PosixFile& from, const storage::PosixFile& to,

@@ -17,15 +17,17 @@ if(mpi_sources)
       set(quick quick)
     endif()
     reprieve_add_mpi_test(NAME mpi_tests.${ranks}_ranks RANKS ${ranks} LABELS mpi ${quick}
-      COMMAND $<TARGET_FILE:mpi_tests> --gtest_filter=${filter})
+      COMMAND $<TARGET_FILE:mpi_tests> --gtest_filter=${filter} ENVIRONMENT ${reprieve_fast_unwinder})
   endforeach()
   # The ranks agree by threads there, as MPI allows it. The handler once more with planned checks, and without threads.
   foreach(ranks 2 3)
     reprieve_add_mpi_test(NAME mpi_tests.at_boundaries.${ranks}_ranks RANKS ${ranks} LABELS mpi quick
-      COMMAND $<TARGET_FILE:mpi_tests> --gtest_filter=Handler*:Scope* ENVIRONMENT REPRIEVE_TERMINATION_AGREEMENT=boundaries)
+      COMMAND $<TARGET_FILE:mpi_tests> --gtest_filter=Handler*:Scope* ENVIRONMENT REPRIEVE_TERMINATION_AGREEMENT=boundaries
+        ${reprieve_fast_unwinder})
   endforeach()
   reprieve_add_mpi_test(NAME mpi_tests.without_threads RANKS 2 LABELS mpi quick
-    COMMAND $<TARGET_FILE:mpi_tests> --gtest_filter=WithoutThreads.*:HandlerSignals*:HandlerNotice* ENVIRONMENT MPI_TEST_THREAD_LEVEL=funneled)
+    COMMAND $<TARGET_FILE:mpi_tests> --gtest_filter=WithoutThreads.*:HandlerSignals*:HandlerNotice* ENVIRONMENT MPI_TEST_THREAD_LEVEL=funneled
+      ${reprieve_fast_unwinder})
 endif()
 
 # A short form for another MPI: what talks most to it, for .ci/run.

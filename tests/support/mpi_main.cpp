@@ -20,6 +20,11 @@
 #include <utility>
 #include <vector>
 
+// Of LeakSanitizer, where it is linked. The check ends the process if it finds a leak. It is not made again at the end.
+extern "C" [[gnu::weak]] void __lsan_do_leak_check();
+extern "C" [[gnu::weak]] void __lsan_disable();
+extern "C" [[gnu::weak]] void __lsan_enable();
+
 namespace {
 
 constexpr int kStuckExitCode = 3;
@@ -244,6 +249,10 @@ int run(int rank, int size) {
     const World world;
     result = run_tests(watchdog, world);
   }
+  if (__lsan_do_leak_check != nullptr) {
+    watchdog.enter("in the search for leaks");
+    __lsan_do_leak_check();  // here MPI still holds its tables, and its plugins are loaded: their frames have names
+  }
   watchdog.enter("in MPI_Finalize");
   MPI_Finalize();
   return result;
@@ -259,7 +268,13 @@ int wanted_thread_level() {
 
 int main(int argc, char** argv) {
   int provided = MPI_THREAD_SINGLE;
+  if (__lsan_disable != nullptr) {
+    __lsan_disable();  // plugins that MPI tries and unloads leave strings, and a name of the plugin is not known later
+  }
   MPI_Init_thread(&argc, &argv, wanted_thread_level(), &provided);
+  if (__lsan_enable != nullptr) {
+    __lsan_enable();
+  }
   testing::InitGoogleTest(&argc, argv);
   int rank = 0;
   int size = 1;

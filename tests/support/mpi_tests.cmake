@@ -52,6 +52,10 @@ function(reprieve_add_mpi_test)
     TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
+# The fast unwinder of sanitizers loses its way in MPI. These programs look for leaks before the end of MPI, so the first
+# frame is enough to name its libraries: the tests take three fifths of the time.
+set(reprieve_fast_unwinder ASAN_OPTIONS=fast_unwind_on_malloc=1:malloc_context_size=20:intercept_tls_get_addr=0)
+
 add_library(mpi_test_main OBJECT ${CMAKE_CURRENT_LIST_DIR}/mpi_main.cpp)
 target_include_directories(mpi_test_main PUBLIC ${CMAKE_CURRENT_LIST_DIR}/..)
 target_link_libraries(mpi_test_main PUBLIC reprieve_internal reprieve_options GTest::gtest GTest::gmock)
@@ -75,3 +79,6 @@ reprieve_probe_mpi_main(shows_failures_of_rank_0 Probe.FailsOnRank0 "\\[rank 0/3
 reprieve_probe_mpi_main(shows_failures_outside_of_tests ProbeSetUp.* "\\[rank 2/3\\] .*in the set-up")
 reprieve_probe_mpi_main(names_ranks_that_hang Probe.HangsOnRank1 "\\[rank 1/3\\] stuck in Probe.HangsOnRank1 for 3 s"
   MPI_TEST_TIMEOUT_S=3)
+if(REPRIEVE_SANITIZE MATCHES address)
+  reprieve_probe_mpi_main(shows_leaks Probe.LeaksOnRank1 "LeakSanitizer: detected memory leaks.*Probe_LeaksOnRank1" ${reprieve_fast_unwinder})
+endif()

@@ -323,7 +323,7 @@ TEST(DirectoryKey, TellsADirectoryFromAnotherWithItsInode) {
 
 // Parts of node-local copies on their way into the checkpoint directory: whole, stopped, and written again meanwhile.
 
-constexpr std::size_t kFlushedBytes = std::size_t{9} << 20U;  // three pieces
+constexpr std::size_t kFlushedBytes = std::size_t{9} << 18U;  // three pieces
 
 class FlushedPartsTest : public testing::Test {
  protected:
