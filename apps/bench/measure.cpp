@@ -34,7 +34,7 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
-void meet(MPI_Comm comm) { check_mpi(MPI_Barrier(comm), "MPI_Barrier"); }
+void barrier(MPI_Comm comm) { check_mpi(MPI_Barrier(comm), "MPI_Barrier"); }
 
 double greatest(MPI_Comm comm, double mine) {
   double all = 0;
@@ -200,7 +200,7 @@ void Experiment::run_once(const Candidate& candidate, Result* result) {
     candidate.prepare();
   }
   const std::uint64_t before = reset_peak_memory();
-  meet(comm_);
+  barrier(comm_);
   const auto start = std::chrono::steady_clock::now();
   candidate.run();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

@@ -38,7 +38,7 @@ void add_scale_command(CLI::App& app, const bool& json);
 [[nodiscard]] int size_of(MPI_Comm comm);
 
 /// Returns when all ranks are here. Collective.
-void meet(MPI_Comm comm);
+void barrier(MPI_Comm comm);
 
 /// The greatest of all ranks' values. Collective.
 [[nodiscard]] double greatest(MPI_Comm comm, double mine);

@@ -263,7 +263,7 @@ void read_into_cache(const std::filesystem::path& file) {
   }
 }
 
-void settle(const std::filesystem::path& directory) {
+void sync_file_system(const std::filesystem::path& directory) {
   const RawFile opened(directory, O_RDONLY | O_DIRECTORY);
   if (::syncfs(opened.descriptor()) != 0) {
     fail("sync", directory, errno);

@@ -56,7 +56,7 @@ void read_into_cache(const std::filesystem::path& file);
 
 /// Writes back everything that waits in the page cache of a directory's file system, so that the next candidate does
 /// not pay for the one before.
-void settle(const std::filesystem::path& directory);
+void sync_file_system(const std::filesystem::path& directory);
 
 // The same state through plain parallel HDF5, as textbooks have it, by collective transfers.
 

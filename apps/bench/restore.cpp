@@ -158,7 +158,7 @@ void measure_restores(MPI_Comm comm, Workload& workload, const fs::path& directo
     on_rank_0(drop_from_cache, path.file);
     on_rank_0(read_into_cache, path.file);
   }
-  meet(comm);
+  barrier(comm);
   for (const bool is_cold : {false, true}) {
     std::vector<Candidate> candidates;
     for (const RestorePath& path : paths) {

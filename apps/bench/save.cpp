@@ -27,12 +27,12 @@ constexpr const char* kRewrittenFile = "the limit, rewritten file";
 
 /// Removes what the last round left and lets the disk come to rest; then all ranks continue.
 void start_afresh(const fs::path& directory, const fs::path& to_remove) {
-  meet(MPI_COMM_WORLD);
+  barrier(MPI_COMM_WORLD);
   if (rank_in(MPI_COMM_WORLD) == 0) {
     fs::remove_all(to_remove);
-    settle(directory);
+    sync_file_system(directory);
   }
-  meet(MPI_COMM_WORLD);
+  barrier(MPI_COMM_WORLD);
 }
 
 /// The paths by which one state becomes durable. Each has its own files in the directory.
@@ -87,7 +87,7 @@ class SavePaths {
                      [this, file] {
                        save_hdf5(MPI_COMM_WORLD, workload_, file);
                        RawFile(file, O_RDWR).sync();
-                       meet(MPI_COMM_WORLD);
+                       barrier(MPI_COMM_WORLD);
                      },
                      [this, file] { start_afresh(directory_, file); }, kNewFile});
   }
@@ -115,11 +115,11 @@ class SavePaths {
         created.allocate(workload_.padded_total());
       }
     }
-    meet(MPI_COMM_WORLD);
+    barrier(MPI_COMM_WORLD);
     const RawFile opened(file, open_flags(method));
     opened.write(workload_.limit_bytes(), workload_.padded_offset(), method);
     opened.sync();
-    meet(MPI_COMM_WORLD);
+    barrier(MPI_COMM_WORLD);
   }
 
   Workload& workload_;

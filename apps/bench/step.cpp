@@ -51,7 +51,7 @@ double seconds_per_reading() {
 
 template <class Step>
 double time_loop(std::uint64_t steps, Step&& step) {
-  meet(MPI_COMM_WORLD);
+  barrier(MPI_COMM_WORLD);
   const auto start = Clock::now();
   for (std::uint64_t i = 0; i < steps; ++i) {
     step();
@@ -74,7 +74,7 @@ double allreduce_loop(std::uint64_t steps, std::uint64_t iterations) {
 
 /// What the ranks do with each other in a step.
 enum class Ranks {
-  meet_in_each_step,  ///< at its end, as in a code that exchanges data or adds up gradients
+  wait_in_each_step,  ///< at its end, as in a code that exchanges data or adds up gradients
   never_meet,         ///< so that a check is where the faster rank waits for the slower one
 };
 
@@ -110,8 +110,8 @@ class HandlerLoop {
       handler_->run([&] {
         sum += seconds_between(before, Clock::now());
         Work::run(iterations);
-        if (ranks == Ranks::meet_in_each_step) {
-          meet(MPI_COMM_WORLD);
+        if (ranks == Ranks::wait_in_each_step) {
+          barrier(MPI_COMM_WORLD);
         }
       });
     };
@@ -134,7 +134,7 @@ class HandlerLoop {
     save_began_.reset();
     exited_ = false;
     handler_->begin_phase();
-    meet(MPI_COMM_WORLD);
+    barrier(MPI_COMM_WORLD);
     std::atomic<double> sent{0};
     std::jthread sender;
     if (gets_signal) {
@@ -151,8 +151,8 @@ class HandlerLoop {
         if (gets_signal && end_of_step == 0 && sent > 0) {
           end_of_step = seconds_of(Clock::now());
         }
-        if (ranks == Ranks::meet_in_each_step) {
-          meet(MPI_COMM_WORLD);
+        if (ranks == Ranks::wait_in_each_step) {
+          barrier(MPI_COMM_WORLD);
         }
       });
     }
@@ -197,7 +197,7 @@ StepResult measure(HandlerLoop& handler, const Work& work, double step_s, const 
   for (int round = -2; round < options.common.rounds; ++round) {  // the first two warm up
     const double plain = bare_loop(steps, iterations);
     const double blocking = allreduce_loop(steps, iterations);
-    const double coupled = handler.boundaries(steps, iterations, Ranks::meet_in_each_step);
+    const double coupled = handler.boundaries(steps, iterations, Ranks::wait_in_each_step);
     const double with_handler = handler.whole(steps, iterations);
     const double uncoupled = handler.boundaries(steps, iterations, Ranks::never_meet);
     const std::array<double, 5> measured{plain, blocking - plain, coupled, with_handler - plain, uncoupled};
@@ -240,7 +240,7 @@ void run(const StepOptions& options, Report& report) {
     const double step_s = step_us * 1e-6;
     const StepResult cost = measure(handler, work, step_s, options);
     const Reactions reaction = measure_reactions(handler, work, step_s, Ranks::never_meet, options);
-    const Summary coupled = measure_reactions(handler, work, step_s, Ranks::meet_in_each_step, options).from_signal;
+    const Summary coupled = measure_reactions(handler, work, step_s, Ranks::wait_in_each_step, options).from_signal;
     const auto share = [&](const Summary& of) { return of.median / cost.bare.median; };
     const auto percent = [&](const Summary& of) { return fmt::format("{:.2g} %", 100 * share(of)); };
     costs.push_back({core::seconds_text(step_s), core::seconds_text(cost.boundary.median), quartiles(cost.boundary),

@@ -102,7 +102,7 @@ std::optional<RunStatus> status_of_run(const fs::path& directory, const Timeline
 }
 
 /// A directory that is removed meanwhile, or that cannot be read, ends no other one's list.
-void look_below(const fs::path& directory, int depth, std::set<fs::path>& found) {
+void search_below(const fs::path& directory, int depth, std::set<fs::path>& found) {
   std::error_code error;
   if (fs::is_regular_file(directory / manager::kEventLogName, error)) {
     found.insert(directory);
@@ -114,7 +114,7 @@ void look_below(const fs::path& directory, int depth, std::set<fs::path>& found)
     std::error_code ignored;
     if (entry->is_directory(ignored) && !entry->is_symlink(ignored) &&
         !entry->path().filename().string().starts_with('.')) {
-      look_below(entry->path(), depth - 1, found);
+      search_below(entry->path(), depth - 1, found);
     }
   }
 }
@@ -153,13 +153,13 @@ void require_directory(const fs::path& directory) {
   }
 }
 
-void look_at_each(const fs::path& directory, const std::function<bool(const CheckpointFile&)>& look) {
+void for_each_checkpoint(const fs::path& directory, const std::function<bool(const CheckpointFile&)>& visit) {
   constexpr int kMostTries = 20;
   for (int tries = 0; tries < kMostTries; ++tries) {
     const std::vector<CheckpointFile> files = checkpoint_files(directory);
     bool is_done = files.empty();
     for (const CheckpointFile& file : files) {
-      is_done = look(file) || is_done;
+      is_done = visit(file) || is_done;
     }
     if (is_done) {
       return;
@@ -346,7 +346,7 @@ std::optional<fs::path> local_directory_of(const std::optional<RunStatus>& statu
 
 std::set<fs::path> run_directories(const fs::path& top) {
   std::set<fs::path> found;
-  look_below(top, kDepth, found);
+  search_below(top, kDepth, found);
   return found;
 }
 

@@ -52,7 +52,8 @@ using manager::CheckpointFile;
 
 /// Calls @p look for each checkpoint of a directory, oldest first. A run that lives may retire any of them before its
 /// turn comes: then @p look gives false. Where all that were listed have gone so, they are listed again.
-void look_at_each(const std::filesystem::path& directory, const std::function<bool(const CheckpointFile&)>& look);
+void for_each_checkpoint(const std::filesystem::path& directory,
+                         const std::function<bool(const CheckpointFile&)>& visit);
 
 /// What stands for a file, to see whether another one has taken its name, or its content was changed: its inode, and
 /// when it was modified, in nanoseconds.

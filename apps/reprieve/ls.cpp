@@ -130,7 +130,7 @@ struct Listing {
   std::optional<RunStatus> status;  ///< by the log
 };
 
-Entry look_at(const CheckpointFile& checkpoint) {
+Entry entry_of(const CheckpointFile& checkpoint) {
   std::error_code vanished;
   const std::uintmax_t size = std::filesystem::file_size(checkpoint.path, vanished);
   Entry entry{checkpoint, vanished ? 0 : size, {}, "committed", {}};
@@ -247,7 +247,7 @@ Json to_json(const std::vector<Listing>& listings) {
 }
 
 /// What this node reaches of node-local copies. Where nobody asked for them, what cannot be listed is left out.
-LocalListing look_at_local(const Options& options, const Listing& listing) {
+LocalListing reachable_local(const Options& options, const Listing& listing) {
   const std::filesystem::path& directory = listing.directory;
   if (!options.local.empty()) {
     require_directory(options.local);
@@ -272,8 +272,8 @@ int list_all_local(const Options& options) {
 
 std::vector<Entry> entries_of(const std::filesystem::path& directory) {
   std::vector<Entry> entries;
-  look_at_each(directory, [&](const CheckpointFile& file) {
-    Entry entry = look_at(file);
+  for_each_checkpoint(directory, [&](const CheckpointFile& file) {
+    Entry entry = entry_of(file);
     if (!entry.metadata && is_gone(file.path)) {
       return false;
     }
@@ -332,7 +332,7 @@ int run(const Options& options) {
     if (options.latest) {
       listing.entries = {latest_of(listing.entries, directory)};
     } else {
-      listing.local = look_at_local(options, listing);
+      listing.local = reachable_local(options, listing);
     }
   }
   print_answer(options.json, to_json(listings),

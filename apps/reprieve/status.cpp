@@ -213,7 +213,7 @@ void define(CLI::App& command, Options& options) {
 }
 
 /// The log reports a node-local copy when the next one begins, and not each one. Here the parts themselves say more.
-void look_at_local(RunStatus& status) {
+void add_local(RunStatus& status) {
   std::error_code ignored;
   if (status.local_directory.empty() || !fs::is_directory(status.local_directory, ignored)) {
     return;
@@ -358,7 +358,7 @@ void sort(std::vector<RunStatus>& runs, Order order, TimePoint now) {
 void show(std::ostream& out, const Options& options) {
   std::vector<RunStatus> runs;
   for_each_run(options.directories, [&](const Timeline&, RunStatus status) {
-    look_at_local(status);
+    add_local(status);
     runs.push_back(std::move(status));
   });
   const TimePoint now = Clock::now();

@@ -94,7 +94,7 @@ void verify_all(const std::filesystem::path& path, const std::function<void(cons
     return;
   }
   bool has_any = false;
-  look_at_each(path, [&](const CheckpointFile& checkpoint) {
+  for_each_checkpoint(path, [&](const CheckpointFile& checkpoint) {
     const VerifiedFile verified = verify(checkpoint.path);
     if (!verified.error.empty() && is_gone(checkpoint.path)) {
       return false;  // it was not corrupt: its run has retired it
@@ -177,7 +177,7 @@ struct Result {
 };
 
 /// Verifies one, and gives it its name back if it is valid.
-Result look_at(const manager::QuarantinedName& name, const Options& options) {
+Result check_again(const manager::QuarantinedName& name, const Options& options) {
   Result result{options.directory / name.file, false, ""};
   try {
     if (const auto corruption = verify_with_progress(result.file); !corruption.empty()) {
@@ -230,7 +230,7 @@ int run(const Options& options) {
   require_free(options);
   std::vector<Result> results;
   for (const auto& name : quarantined_names(options.directory, options.prefix)) {
-    results.push_back(look_at(name, options));
+    results.push_back(check_again(name, options));
   }
   print_answer(options.json, to_json(results, options), [&] { print_text(results, options); });
   return std::ranges::all_of(results, &Result::is_valid) ? kGood : kBad;

@@ -141,7 +141,7 @@ class REPRIEVE_EXPORT Checkpoint {
     set_members_if_any(name, std::move(members));
   }
 
-  /// Registers an array by the variable that points to it: a program may swap such pointers, and allocate anew. Every
+  /// Registers an array by the variable that points to it: a program may swap such pointers, and allocate again. Every
   /// save and restore reads the pointer.
   /// @param pointer  `&u`: of the whole array, ghost layers included (see `with_ghost_layers`); it outlives the
   /// handlers
@@ -313,9 +313,9 @@ class REPRIEVE_EXPORT Checkpoint {
   void add_distributed_array(std::string name, ElementType type, std::byte* data, DistributedLayout layout);
   using FindPointer = std::function<void*()>;
   void add_distributed_pointer(std::string name, ElementType type, FindPointer find, DistributedLayout layout);
-  using LookAtMemory = std::function<detail::SeenMemory()>;
-  void add_distributed_memory(std::string name, ElementType type, LookAtMemory look, DistributedLayout layout);
-  void add_distributed_view(std::string name, LookAtMemory look, Extents global_shape, Extents offset);
+  using FindMemory = std::function<detail::SeenMemory()>;
+  void add_distributed_memory(std::string name, ElementType type, FindMemory find, DistributedLayout layout);
+  void add_distributed_view(std::string name, FindMemory find, Extents global_shape, Extents offset);
 
   void add_constant_text(std::string name, std::string text);
 

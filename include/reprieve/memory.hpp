@@ -120,10 +120,10 @@ template <ValueFunction F>
 class FoundAccess final : public ValueAccess {
  public:
   explicit FoundAccess(F find) : find_(std::move(find)) {}
-  [[nodiscard]] ElementType type() const override { return look()->type(); }
-  [[nodiscard]] Extents shape() const override { return look()->shape(); }
-  [[nodiscard]] bool resizable() const override { return look()->resizable(); }
-  [[nodiscard]] bool is_text_list() const override { return look()->is_text_list(); }
+  [[nodiscard]] ElementType type() const override { return current()->type(); }
+  [[nodiscard]] Extents shape() const override { return current()->shape(); }
+  [[nodiscard]] bool resizable() const override { return current()->resizable(); }
+  [[nodiscard]] bool is_text_list() const override { return current()->is_text_list(); }
   [[nodiscard]] std::span<const std::byte> bytes() override {
     find();
     return found_->bytes();
@@ -135,15 +135,15 @@ class FoundAccess final : public ValueAccess {
   void commit() override { found_->commit(); }
   [[nodiscard]] bool checks_space(MemorySpace* named) override {
     named_ = named;
-    return look()->checks_space(named);
+    return current()->checks_space(named);
   }
 
  private:
   void find() {
-    found_ = look();
+    found_ = current();
     static_cast<void>(found_->checks_space(named_));
   }
-  [[nodiscard]] std::unique_ptr<ValueAccess> look() const {
+  [[nodiscard]] std::unique_ptr<ValueAccess> current() const {
     using Value = Found<F>;
     if constexpr (!kIsView<Value>) {
       return make_access(find_());

@@ -46,7 +46,7 @@ class REPRIEVE_EXPORT MemorySpace {
   [[nodiscard]] virtual MemoryOwner owner_of(const void* address) const = 0;
   /// Returns when the work that the program gave to the device of @p address has come to its end. CUDA: the work of the
   /// context in which the memory was made; not that of other devices, which may write to unified memory or to a peer.
-  virtual void settle(const void* address) = 0;
+  virtual void synchronize(const void* address) = 0;
   /// Begins a copy; it may be there only after `wait`. The memory on the host stays as it is until then.
   virtual void copy_out(void* host, const void* device, const CopiedRows& rows) = 0;
   virtual void copy_in(void* device, const void* host, const CopiedRows& rows) = 0;

@@ -357,7 +357,7 @@ Checkpoint::RedistributeAny redistribution(const std::string& name, reprieve_red
 
 // Distributed variables, and checkpoints that are being restored.
 
-/// An array without boxes, of which `name` is the variable.
+/// The array of the variable `name`, without boxes.
 reprieve_boxes no_boxes(const std::string& name, int type, int dimensions, const std::int64_t* global_shape) {
   return {name, {element_type(type), extents(name, "global shape", dimensions, global_shape), {}}};
 }
@@ -375,7 +375,7 @@ const StoredState& source_of(const reprieve_stored_state* stored) { return *chec
 
 struct SpaceCalls {
   reprieve_owner_fn owner_of;
-  reprieve_device_fn settle;
+  reprieve_device_fn synchronize;
   reprieve_copy_fn copy_out;
   reprieve_copy_fn copy_in;
   reprieve_device_fn wait;
@@ -400,8 +400,8 @@ class SpaceOfC final : public MemorySpace {
         return MemoryOwner::other;
     }
   }
-  void settle(const void* address) override {
-    check("settle", [&] { return calls_.settle(address, calls_.user); });
+  void synchronize(const void* address) override {
+    check("synchronize", [&] { return calls_.synchronize(address, calls_.user); });
   }
   void copy_out(void* host, const void* device, const CopiedRows& rows) override {
     check("copy_out", [&] {
@@ -749,15 +749,15 @@ int reprieve_stored_read_distributed(const reprieve_stored_state* stored, const 
   });
 }
 
-int reprieve_add_memory_space(const char* name, reprieve_owner_fn owner_of, reprieve_device_fn settle,
+int reprieve_add_memory_space(const char* name, reprieve_owner_fn owner_of, reprieve_device_fn synchronize,
                               reprieve_copy_fn copy_out, reprieve_copy_fn copy_in, reprieve_device_fn wait,
                               void* user) {
   return guarded([&] {
     const std::string key = checked_text(name, "name");
-    if (owner_of == nullptr || settle == nullptr || copy_out == nullptr || copy_in == nullptr || wait == nullptr) {
+    if (owner_of == nullptr || synchronize == nullptr || copy_out == nullptr || copy_in == nullptr || wait == nullptr) {
       throw UsageError("the memory space '" + key + "': a function is NULL");
     }
-    add_memory_space(std::make_shared<SpaceOfC>(key, SpaceCalls{owner_of, settle, copy_out, copy_in, wait, user}));
+    add_memory_space(std::make_shared<SpaceOfC>(key, SpaceCalls{owner_of, synchronize, copy_out, copy_in, wait, user}));
   });
 }
 

@@ -210,7 +210,7 @@ void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, 
   for (;;) {
     int done = 0;
     const int result = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
-    const Clock::duration waited = time.look();
+    const Clock::duration waited = time.elapsed();
     if (is_loss(result)) {
       report_lost_ranks(what);
     }

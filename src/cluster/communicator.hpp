@@ -259,9 +259,9 @@ class Communicator {
   /// The same, and throws if a rank failed.
   std::int64_t check_entry(Kind kind, std::int64_t value, const core::Outcome& mine, std::string_view what);
   /// The failure of rank @p origin, on every rank. Takes no memory but for its message, which is cut if there is none.
-  core::Failure hear(int origin, const core::Failure* mine, std::string_view what);
+  core::Failure receive_failure(int origin, const core::Failure* mine, std::string_view what);
   void write_note(const core::Failure& mine, std::string_view what) noexcept;
-  [[noreturn]] void throw_heard(const core::Failure& failure) const;
+  [[noreturn]] void throw_received(const core::Failure& failure) const;
   void end_together(core::Outcome mine, std::string_view what);
 
   template <class Operation>

@@ -233,24 +233,24 @@ Communicator::Entered Communicator::check_entry_for(Kind kind, std::int64_t valu
   check_mpi(MPI_Iallreduce(p.mine.data(), p.all.data(), Prepared::kSlots, MPI_INT64_T, MPI_MAX, comm_, &request),
             "MPI_Iallreduce");
   wait(request, what);
-  Entered met;
-  met.failing_rank = p.all[Prepared::kFailing] == 0 ? -1 : size_ - static_cast<int>(p.all[Prepared::kFailing]);
-  met.all_of_kind = p.all[Prepared::kKind] == -p.all[Prepared::kNegatedKind];
-  met.value = p.all[Prepared::kValue];
-  return met;
+  Entered entered;
+  entered.failing_rank = p.all[Prepared::kFailing] == 0 ? -1 : size_ - static_cast<int>(p.all[Prepared::kFailing]);
+  entered.all_of_kind = p.all[Prepared::kKind] == -p.all[Prepared::kNegatedKind];
+  entered.value = p.all[Prepared::kValue];
+  return entered;
 }
 
 std::int64_t Communicator::check_entry(Kind kind, std::int64_t value, const core::Outcome& mine,
                                        std::string_view what) {
   const core::Failure* failure = mine ? &*mine : nullptr;
-  const Entered met = check_entry_for(kind, value, failure, what);
-  if (met.failing_rank >= 0) {
-    throw_heard(hear(met.failing_rank, failure, what));
+  const Entered entered = check_entry_for(kind, value, failure, what);
+  if (entered.failing_rank >= 0) {
+    throw_received(receive_failure(entered.failing_rank, failure, what));
   }
-  if (!met.all_of_kind) {
+  if (!entered.all_of_kind) {
     throw Error(ErrorCode::internal, "the ranks are in different operations; this one is in " + std::string(what));
   }
-  return met.value;
+  return entered.value;
 }
 
 void Communicator::write_note(const core::Failure& mine, std::string_view what) noexcept {
@@ -274,7 +274,7 @@ void Communicator::write_note(const core::Failure& mine, std::string_view what) 
   note.text_size = static_cast<std::uint64_t>(std::max(size, 0));
 }
 
-core::Failure Communicator::hear(int origin, const core::Failure* mine, std::string_view what) {
+core::Failure Communicator::receive_failure(int origin, const core::Failure* mine, std::string_view what) {
   Prepared::Note& note = prepared_->note;
   const bool is_mine = rank_ == origin && mine != nullptr;
   if (is_mine) {
@@ -286,7 +286,7 @@ core::Failure Communicator::hear(int origin, const core::Failure* mine, std::str
     wait(request, what);
   };
   spread(&note, sizeof note);
-  core::Failure heard{static_cast<ErrorCode>(note.code), {}, note.origin_rank, note.asked_bytes};
+  core::Failure received{static_cast<ErrorCode>(note.code), {}, note.origin_rank, note.asked_bytes};
   bool has_room = true;
   for (std::uint64_t done = 0; done < note.text_size; done += note.text.size()) {
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(note.text_size - done, note.text.size()));
@@ -296,12 +296,12 @@ core::Failure Communicator::hear(int origin, const core::Failure* mine, std::str
       }
       spread(note.text.data(), size);
     }
-    has_room = has_room && append_if_possible(heard.message, note.text.data(), size);
+    has_room = has_room && append_if_possible(received.message, note.text.data(), size);
   }
-  return heard;
+  return received;
 }
 
-void Communicator::throw_heard(const core::Failure& failure) const {
+void Communicator::throw_received(const core::Failure& failure) const {
   try {
     throw_error(failure.code, failure.message, failure.origin_rank);
   } catch (const std::bad_alloc&) {
@@ -313,20 +313,20 @@ void Communicator::throw_heard(const core::Failure& failure) const {
 /// error, and come here. So this continues until all are here.
 void Communicator::end_together(core::Outcome mine, std::string_view what) {
   for (;;) {
-    const Entered met = check_entry_for(Kind::end, 0, mine ? &*mine : nullptr, what);
-    std::optional<core::Failure> heard;
-    if (met.failing_rank >= 0) {
-      heard = hear(met.failing_rank, mine ? &*mine : nullptr, what);
+    const Entered entered = check_entry_for(Kind::end, 0, mine ? &*mine : nullptr, what);
+    std::optional<core::Failure> received;
+    if (entered.failing_rank >= 0) {
+      received = receive_failure(entered.failing_rank, mine ? &*mine : nullptr, what);
     }
-    if (met.all_of_kind) {
-      if (heard) {
-        throw_heard(*heard);
+    if (entered.all_of_kind) {
+      if (received) {
+        throw_received(*received);
       }
       return;
     }
     if (!mine) {
-      mine = heard ? std::move(heard)
-                   : core::Failure{ErrorCode::internal, "ranks left an operation while others were still in it"};
+      mine = received ? std::move(received)
+                      : core::Failure{ErrorCode::internal, "ranks left an operation while others were still in it"};
     }
   }
 }

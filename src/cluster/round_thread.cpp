@@ -196,7 +196,7 @@ bool RoundThread::broken() const {
 
 void RoundThread::run() noexcept {
   try {
-    while (wait_for_look()) {
+    while (wait_for_check()) {
       const bool has_news = may_have_news() && ask_for_news();
       drive(std::unique_lock(channel_mutex_, std::try_to_lock), has_news);  // or the main thread has it, and looks
     }
@@ -208,7 +208,7 @@ void RoundThread::run() noexcept {
 }
 
 /// False if the thread must end.
-bool RoundThread::wait_for_look() {
+bool RoundThread::wait_for_check() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return abandoned_ || failure_ || !resting_; });
   if (phase_ == Phase::running) {
@@ -244,14 +244,14 @@ void RoundThread::drive(const std::unique_lock<std::mutex>& channel_lock, bool h
     return;
   }
   try {
-    look(has_news);
+    progress(has_news);
   } catch (...) {
     break_down(std::current_exception());
   }
 }
 
 /// Begins, tests or ends the round that the ranks agree in.
-void RoundThread::look(bool has_news) {
+void RoundThread::progress(bool has_news) {
   if (!is_at_work()) {
     return;
   }
@@ -268,7 +268,7 @@ void RoundThread::look(bool has_news) {
   RoundVector result{};
   if (channel_.test(result)) {
     end_round(decode(result));
-  } else if (in_round_since_.look() >= options_.peer_timeout) {
+  } else if (in_round_since_.elapsed() >= options_.peer_timeout) {
     channel_.give_up();
   }
 }
@@ -295,7 +295,7 @@ void RoundThread::watch_steps() {
   if (std::exchange(pause_ended_, false)) {
     watch_.restart(gate_.count(), Clock::now());
   } else {
-    watch_.look(gate_.count(), Clock::now());
+    watch_.observe(gate_.count(), Clock::now());
   }
 }
 
@@ -350,15 +350,17 @@ void RoundThread::break_down(std::exception_ptr error) noexcept {
 
 struct MpiRoundChannel::Exchange {
   explicit Exchange(std::vector<int> ranks)
-      : neighbours(std::move(ranks)), heard(neighbours.size()), requests(2 * neighbours.size() + 1, MPI_REQUEST_NULL) {}
+      : neighbours(std::move(ranks)),
+        received(neighbours.size()),
+        requests(2 * neighbours.size() + 1, MPI_REQUEST_NULL) {}
 
-  [[nodiscard]] MPI_Request& hearing(std::size_t neighbour) { return requests[neighbour]; }
+  [[nodiscard]] MPI_Request& receiving(std::size_t neighbour) { return requests[neighbour]; }
   [[nodiscard]] MPI_Request& outgoing(std::size_t neighbour) { return requests[neighbours.size() + neighbour]; }
   [[nodiscard]] MPI_Request& reducing() { return requests.back(); }
 
   std::vector<int> neighbours;
-  std::vector<std::int64_t> heard;    ///< numbers of rounds, one from each neighbour
-  std::vector<MPI_Request> requests;  ///< in one row, so that one call drives them all: each call may yield the core
+  std::vector<std::int64_t> received;  ///< numbers of rounds, one from each neighbour
+  std::vector<MPI_Request> requests;   ///< in one row, so that one call drives them all: each call may yield the core
   bool woken = false;
   std::int64_t looks = 0;
   RoundVector mine{};
@@ -374,7 +376,7 @@ void MpiRoundChannel::listen() {
   Exchange& e = *exchange_;
   e.woken = false;
   for (std::size_t i = 0; i < e.neighbours.size(); ++i) {
-    check_mpi(MPI_Irecv(&e.heard[i], 1, MPI_INT64_T, e.neighbours[i], kWakeTag, comm_.handle(), &e.hearing(i)),
+    check_mpi(MPI_Irecv(&e.received[i], 1, MPI_INT64_T, e.neighbours[i], kWakeTag, comm_.handle(), &e.receiving(i)),
               "MPI_Irecv");
   }
 }
@@ -417,7 +419,7 @@ bool MpiRoundChannel::test(RoundVector& result) {
     }
     return false;
   }
-  if (std::any_of(e.heard.begin(), e.heard.end(), [&](std::int64_t number) { return number != e.mine[0]; })) {
+  if (std::any_of(e.received.begin(), e.received.end(), [&](std::int64_t number) { return number != e.mine[0]; })) {
     throw Error(ErrorCode::internal, "a message of another round of the agreement by threads");
   }
   result = e.result;

@@ -79,7 +79,7 @@ class StepWatch {
   static constexpr std::chrono::seconds kWindow{30};
 
   /// @param count  boundaries that were counted by now
-  void look(BoundaryIndex count, Clock::time_point now) noexcept {
+  void observe(BoundaryIndex count, Clock::time_point now) noexcept {
     if (count == count_) {
       return;
     }
@@ -139,7 +139,7 @@ class RoundChannel {
   virtual bool test(RoundVector& result) = 0;
   /// Finds out who is missing. @throws UnresponsiveError that names them
   [[noreturn]] virtual void give_up() = 0;
-  /// Nothing is exchanged any more; what is under way is left alone.
+  /// Ends all exchange; what is under way is left alone.
   virtual void leave() noexcept = 0;
 };
 
@@ -171,7 +171,7 @@ class RoundThread {
   /// Lets the thread rest when those of all ranks do: all ranks call it at the same point. If @p limit passes the
   /// thread is ended alone, and the agreement is broken. @throws UnresponsiveError then
   void rest(std::chrono::milliseconds limit);
-  /// Ends the thread without the others, for good. Nothing of it uses MPI any more.
+  /// Ends the thread without the others, for good. It makes no more calls of MPI.
   void abandon() noexcept;
 
   /// Counts a boundary. False if a round or its check stops this thread there. Cost: an atomic increment, and a check
@@ -216,12 +216,12 @@ class RoundThread {
   enum class Phase { idle, running, decided, broken };
 
   void run() noexcept;
-  [[nodiscard]] bool wait_for_look();
+  [[nodiscard]] bool wait_for_check();
   [[nodiscard]] bool may_have_news() const;
   [[nodiscard]] bool ask_for_news() const;
   void glance();
   void drive(const std::unique_lock<std::mutex>& channel_lock, bool has_news = false) noexcept;
-  void look(bool has_news);
+  void progress(bool has_news);
   [[nodiscard]] bool is_occasion(bool has_news);
   [[nodiscard]] bool is_at_work() const;
   void begin_round(bool has_news);

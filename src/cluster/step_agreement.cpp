@@ -22,12 +22,13 @@ constexpr std::chrono::milliseconds kLongWait{1000};
 }  // namespace
 
 StepAgreement::StepAgreement(ReductionChannel& channel, int rank, int size, AgreementOptions options,
-                             std::function<LocalView()> look, std::function<void(const CheckResult&)> on_check_result)
+                             std::function<LocalView()> local_view,
+                             std::function<void(const CheckResult&)> on_check_result)
     : channel_(channel),
       rank_(rank),
       size_(size),
       options_(options),
-      look_(std::move(look)),
+      local_view_(std::move(local_view)),
       on_check_result_(std::move(on_check_result)),
       plan_(options.check_interval),
       clock_index_(1),  // the first step begins at the first boundary
@@ -110,7 +111,7 @@ std::int64_t StepAgreement::boundaries_until_result() const noexcept {
 
 void StepAgreement::post(Contribution contribution) {
   const auto begin = options_.now();
-  const LocalView view = look_();
+  const LocalView view = local_view_();
   contribution.notice = view.notice;
   notice_is_sent_ = view.notice;
   contribution.time_left = view.time_left;

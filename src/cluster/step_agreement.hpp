@@ -74,7 +74,7 @@ class StepAgreement {
   /// @param look  asked for this rank's view when it posts
   /// @param on_check_result  called with every result, in order; may throw, which ends the agreement
   StepAgreement(ReductionChannel& channel, int rank, int size, AgreementOptions options,
-                std::function<LocalView()> look, std::function<void(const CheckResult&)> on_check_result);
+                std::function<LocalView()> local_view, std::function<void(const CheckResult&)> on_check_result);
 
   /// From here on @p rounds decides at which boundaries the ranks check. All ranks call it before the first boundary.
   /// It must live as long as this.
@@ -133,7 +133,7 @@ class StepAgreement {
   int rank_;
   int size_;
   AgreementOptions options_;
-  std::function<LocalView()> look_;
+  std::function<LocalView()> local_view_;
   std::function<void(const CheckResult&)> on_check_result_;
 
   BoundaryIndex index_ = 0;

@@ -123,14 +123,14 @@ Descriptor checked_file(Descriptor opened, const fs::path& path, int flags, mode
 }
 
 /// A server of network files may have lent the file to a client, and takes a moment to ask for it back: that alone is
-/// waited for. @param look  0 if the status is known
-template <class Open, class Look>
-Descriptor open_without_waiting(int flags, Open&& open, Look&& look) {
+/// waited for. @param status_of  0 if the status is known
+template <class Open, class Status>
+Descriptor open_without_waiting(int flags, Open&& open, Status&& status_of) {
   constexpr int kMostTries = 6'000;  // a minute: the kernel gives a client three quarters of it
   Descriptor opened(uninterrupted([&] { return open(flags); }));
   for (int tries = 0; !opened.is_open() && errno == EWOULDBLOCK && tries < kMostTries; ++tries) {
     struct stat status = {};
-    if (look(status) != 0 || !S_ISREG(status.st_mode)) {
+    if (status_of(status) != 0 || !S_ISREG(status.st_mode)) {
       errno = EWOULDBLOCK;
       break;
     }
@@ -165,7 +165,7 @@ void remove_tree_below(const Directory& directory, const std::string& name, int 
 std::optional<Directory> open_made(const Directory& above, const std::string& name, mode_t mode) {
   // The umask may have taken rights away, also the owner's own. Without them the directory cannot be opened, so this
   // one call goes by the name: it was made a moment ago, and a link that was put there since is not followed.
-  if (const auto made = above.look(name);
+  if (const auto made = above.status_of(name);
       made && S_ISDIR(made->st_mode) && (made->st_mode & 0700U) != (mode & 0700U) &&
       ::fchmodat(above.descriptor(), name.c_str(), mode | (made->st_mode & S_ISGID), AT_SYMLINK_NOFOLLOW) != 0 &&
       errno != ENOENT && !has_no_rights(errno)) {
@@ -432,7 +432,7 @@ bool Directory::is_at_its_path() const {
   return held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
-std::optional<struct stat> Directory::look(const std::string& name) const {
+std::optional<struct stat> Directory::status_of(const std::string& name) const {
   check_name(name);
   struct stat status = {};
   if (::fstatat(descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -444,7 +444,7 @@ std::optional<struct stat> Directory::look(const std::string& name) const {
   throw storage_error("look at", path_ / name, errno);  // not to know is not to be taken for "not there"
 }
 
-int Directory::look_through(const std::string& name, struct stat& status) const {
+int Directory::target_status(const std::string& name, struct stat& status) const {
   check_name(name);
   return ::fstatat(descriptor(), name.c_str(), &status, 0) == 0 ? 0 : errno;
 }
@@ -470,7 +470,7 @@ std::vector<DirectoryEntry> Directory::list() const {
     }
     if (found->d_type != DT_UNKNOWN) {
       entries.push_back({name, kind_of(static_cast<mode_t>(DTTOIF(found->d_type)))});
-    } else if (const auto status = look(name)) {  // else it was removed in this moment
+    } else if (const auto status = status_of(name)) {  // else it was removed in this moment
       entries.push_back({name, kind_of(status->st_mode)});
     }
   }
@@ -522,12 +522,12 @@ Descriptor Directory::open_file(const std::string& name, int flags, mode_t mode,
   check_name(name);
   Descriptor opened = open_without_waiting(
       flags_for(flags, links), [&](int all_flags) { return ::openat(descriptor(), name.c_str(), all_flags, mode); },
-      [&](struct stat& status) { return look_through(name, status); });
+      [&](struct stat& status) { return target_status(name, status); });
   return checked_file(std::move(opened), path_ / name, flags, mode);
 }
 
 void Directory::set_file_mode(const std::string& name, mode_t mode) const {
-  const auto found = look(name);
+  const auto found = status_of(name);
   if (found && (found->st_mode & 07777U) == mode) {
     return;
   }

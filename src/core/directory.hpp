@@ -106,10 +106,10 @@ class Directory {
   [[nodiscard]] bool is_at_its_path() const;
 
   /// What is known of a name; nothing if it is not there.
-  [[nodiscard]] std::optional<struct stat> look(const std::string& name) const;
-  [[nodiscard]] bool contains(const std::string& name) const { return look(name).has_value(); }
+  [[nodiscard]] std::optional<struct stat> status_of(const std::string& name) const;
+  [[nodiscard]] bool contains(const std::string& name) const { return status_of(name).has_value(); }
   /// The same, but of what a link leads to. Returns an error number, or 0.
-  [[nodiscard]] int look_through(const std::string& name, struct stat& status) const;
+  [[nodiscard]] int target_status(const std::string& name, struct stat& status) const;
   /// All names but `.` and `..`, sorted.
   [[nodiscard]] std::vector<DirectoryEntry> list() const;
 

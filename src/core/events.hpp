@@ -294,7 +294,7 @@ struct LocalCopies {
   std::string taken{};   ///< UTC
   Count bytes = 0;       ///< of one copy, of all ranks
   bool partner = false;  ///< each part lies on another host too
-  Step partner_step{};   ///< of the newest of which that is true
+  Step partner_step{};   ///< of the newest copy for which that is true
   std::string partner_taken{};
   REPRIEVE_EVENT("local_copies", count, seconds, step, taken, bytes, partner, partner_step, partner_taken)
 };

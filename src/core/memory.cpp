@@ -70,7 +70,7 @@ std::optional<std::uint64_t> room_in(const fs::path& group, const Version& versi
 }
 
 /// The group and all above it; in a container the path may be one of outside: only its end is there.
-void look_at_groups(const fs::path& root, const Version& version, const fs::path& path, AvailableMemory& found) {
+void read_groups(const fs::path& root, const Version& version, const fs::path& path, AvailableMemory& found) {
   const fs::path mount = root / version.mount;
   for (fs::path group = mount / path.relative_path();; group = group.parent_path()) {
     if (const auto room = room_in(group, version); room && *room < found.of_group) {
@@ -137,10 +137,10 @@ AvailableMemory available_memory(const fs::path& root) {
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     const fs::path path = fs::path(line.substr(second + 1)).lexically_normal();
     if (controllers == ",,") {
-      look_at_groups(root, kSecond, path, found);
-      look_at_groups(root, kSecondBeside, path, found);
+      read_groups(root, kSecond, path, found);
+      read_groups(root, kSecondBeside, path, found);
     } else if (controllers.find(",memory,") != std::string::npos) {
-      look_at_groups(root, kFirst, path, found);
+      read_groups(root, kFirst, path, found);
     }
   }
   return found;

@@ -103,7 +103,7 @@ bool BackgroundTask::wait_for(std::chrono::milliseconds limit) const {
   RunningTime waited;
   for (auto left = limit; left.count() > 0 && !is_done();) {
     static_cast<void>(shared_->ended.wait_for(lock, std::min(left, kLook), is_done));
-    left = limit - std::chrono::duration_cast<std::chrono::milliseconds>(waited.look());
+    left = limit - std::chrono::duration_cast<std::chrono::milliseconds>(waited.elapsed());
   }
   return is_done();
 }

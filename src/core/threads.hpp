@@ -49,7 +49,7 @@ class RunningTime {
   explicit RunningTime(Clock::time_point now = Clock::now()) noexcept : last_(now) {}
 
   /// Since the beginning.
-  [[nodiscard]] Clock::duration look(Clock::time_point now = Clock::now()) noexcept {
+  [[nodiscard]] Clock::duration elapsed(Clock::time_point now = Clock::now()) noexcept {
     const auto since = now - last_;
     last_ = now;
     ran_ += since > kLongestLook ? Clock::duration::zero() : since;

@@ -136,7 +136,7 @@ class CudaMemory final : public MemorySpace {
     return type == kTypeDevice ? MemoryOwner::device : MemoryOwner::other;
   }
 
-  void settle(const void* address) override {
+  void synchronize(const void* address) override {
     if (stream_ != nullptr) {
       CudaContext context = nullptr;
       check(driver_.context_of_stream(stream_, &context), "cuStreamGetCtx");

@@ -90,7 +90,7 @@ class HipMemory final : public MemorySpace {
     return found.device_pointer != nullptr && found.host_pointer == nullptr ? MemoryOwner::device : MemoryOwner::other;
   }
 
-  void settle(const void* address) override {
+  void synchronize(const void* address) override {
     if (stream_ != nullptr) {
       check(runtime_.synchronize_stream(stream_), "hipStreamSynchronize");
       return;

@@ -118,8 +118,8 @@ MemorySpace* Spaces::find(const std::byte* first, std::size_t bytes, MemorySpace
     if (space.owner_of(last) != owner) {
       throw UsageError("its memory begins in the memory space '" + space.name() + "' and ends outside of it");
     }
-    space.settle(first);
-    space.settle(last);  // of an allocation of another device, if the program laid them side by side
+    space.synchronize(first);
+    space.synchronize(last);  // of an allocation of another device, if the program laid them side by side
     return owner == MemoryOwner::device ? &space : nullptr;
   };
   if (named != nullptr) {
@@ -169,7 +169,7 @@ struct Search {
 };
 
 /// Called for each library until it returns something else than zero.
-int look_at(dl_phdr_info* info, std::size_t /*size*/, void* search_of_caller) {
+int match_library(dl_phdr_info* info, std::size_t /*size*/, void* search_of_caller) {
   auto& search = *static_cast<Search*>(search_of_caller);
   search.loaded_so_far = info->dlpi_adds;  // the same for all of them
   if (search.loaded_so_far == search.absent_at) {
@@ -184,7 +184,7 @@ int look_at(dl_phdr_info* info, std::size_t /*size*/, void* search_of_caller) {
 /// thousand variables, and mostly nothing was loaded since the last of them.
 bool is_any_loaded(const char* begin, std::atomic<unsigned long long>& absent_at) noexcept {
   Search search{begin, absent_at};
-  ::dl_iterate_phdr(look_at, &search);
+  ::dl_iterate_phdr(match_library, &search);
   if (!search.found) {
     absent_at = search.loaded_so_far;
   }

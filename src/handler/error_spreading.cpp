@@ -26,15 +26,15 @@ constexpr int kStepsUntilStuck = 20;
 /// ... but not before this time: short steps say little about what lies between them.
 constexpr milliseconds kShortestErrorLimit{5000};
 
-/// Throws an error of @p heard's kind that holds @p own as its nested exception.
-[[noreturn]] void throw_with_own(const Error& heard, const std::exception_ptr& own) {
+/// Throws an error of @p received's kind that holds @p own as its nested exception.
+[[noreturn]] void throw_with_own(const Error& received, const std::exception_ptr& own) {
   try {
     std::rethrow_exception(own);
   } catch (...) {
-    if (heard.code() == ErrorCode::usage) {
-      std::throw_with_nested(UsageError(heard.what(), heard.origin_rank()));
+    if (received.code() == ErrorCode::usage) {
+      std::throw_with_nested(UsageError(received.what(), received.origin_rank()));
     }
-    std::throw_with_nested(ClusterError(heard.what(), heard.origin_rank()));
+    std::throw_with_nested(ClusterError(received.what(), received.origin_rank()));
   }
 }
 
@@ -77,7 +77,7 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
   const core::Outcome spread_as = core::capture([&] { comm_.together(spread, kSpreading); });
   rest_threads();
   policy_.drop_commit();
-  settle_background();  // all ranks are here, and what is nearly saved need not be lost
+  finish_background();  // all ranks are here, and what is nearly saved need not be lost
   if (spread_as) {
     core::throw_failure(*spread_as);  // there is no memory to report the error
   }
@@ -124,12 +124,12 @@ void PreemptionCheckpointHandler::Impl::hear_error_of_own(int origin_rank, const
                                                           const std::exception_ptr& error) {
   try {
     hear_error(origin_rank, mine);
-  } catch (const Error& heard) {
-    const bool is_of_the_program = heard.code() == ErrorCode::cluster || heard.code() == ErrorCode::usage;
+  } catch (const Error& received) {
+    const bool is_of_the_program = received.code() == ErrorCode::cluster || received.code() == ErrorCode::usage;
     if (!is_of_the_program || (mine.code == ErrorCode::usage && origin_rank == comm_.rank())) {
       throw;
     }
-    throw_with_own(heard, error);
+    throw_with_own(received, error);
   }
 }
 

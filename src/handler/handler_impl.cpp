@@ -83,8 +83,8 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       policy_({config.save_every_steps, *config.grace_margin}),
       channel_(comm_),
       agreement_(
-          channel_, comm_.rank(), comm_.size(), {.peer_timeout = config.peer_timeout}, [this] { return look(); },
-          [this](const cluster::CheckResult& check_result) { hear(check_result); }),
+          channel_, comm_.rank(), comm_.size(), {.peer_timeout = config.peer_timeout}, [this] { return local_view(); },
+          [this](const cluster::CheckResult& check_result) { handle(check_result); }),
       exceptions_at_start_(std::uncaught_exceptions()),
       finalize_hook_([this] { at_finalize(); }) {
   if (!config.abort_fn) {
@@ -237,7 +237,7 @@ void PreemptionCheckpointHandler::Impl::rest_threads(milliseconds limit) noexcep
 // Checks: what this rank sends, and what it gets.
 
 /// Without the memory to find out, the next check sends it.
-cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
+cluster::LocalView PreemptionCheckpointHandler::Impl::local_view() {
   try {
     return local_state();
   } catch (const std::bad_alloc&) {
@@ -267,12 +267,12 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::local_state() {
   return view;
 }
 
-void PreemptionCheckpointHandler::Impl::hear(const cluster::CheckResult& check_result) {
-  hear_problems(check_result);
+void PreemptionCheckpointHandler::Impl::handle(const cluster::CheckResult& check_result) {
+  handle_problems(check_result);
   decide(check_result);
 }
 
-void PreemptionCheckpointHandler::Impl::hear_problems(const cluster::CheckResult& check_result) {
+void PreemptionCheckpointHandler::Impl::handle_problems(const cluster::CheckResult& check_result) {
   note_step_time(check_result);
   if (check_result.failed_rank >= 0) {
     hear_error(check_result.failed_rank, {});

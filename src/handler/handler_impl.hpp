@@ -105,7 +105,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   bool has_heard = false;  ///< the program has asked for a notice, and there was one
   bool uses_run = false;
   bool counts_boundaries = false;  ///< save_checkpoint_if_preempted was called, and counts
-  bool is_over = false;            ///< saved for good, and the program must leave: nothing is saved any more
+  bool is_over = false;            ///< the last save is made, and the program must leave
   bool ended = false;              ///< after the last agreement, or while the exit function runs: there is no other
   bool finished = false;           ///< ended by `finish`
   bool step_is_open = false;       ///< between the begin and the end of a call of run
@@ -121,11 +121,11 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void rest_threads(std::chrono::milliseconds limit = std::chrono::seconds(10)) noexcept;
 
   // Checks (handler_impl.cpp).
-  [[nodiscard]] cluster::LocalView look();
+  [[nodiscard]] cluster::LocalView local_view();
   [[nodiscard]] cluster::LocalView local_state();
-  void hear(const cluster::CheckResult& check_result);
+  void handle(const cluster::CheckResult& check_result);
   void decide(const cluster::CheckResult& check_result);
-  void hear_problems(const cluster::CheckResult& check_result);
+  void handle_problems(const cluster::CheckResult& check_result);
   void note_step_time(const cluster::CheckResult& check_result);
   void send_news();
   void ask_for_commit();
@@ -178,7 +178,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   /// done. @throws what went wrong in one of them
   void commit_background();
   /// The same before a save that counts: that of an earlier step, if it cannot be committed, must not hinder it.
-  void settle_background();
+  void finish_background();
   template <class Save>
   void or_put_off(SaveReason::Kind reason, Save && save);
   void put_off(const StorageError& error);

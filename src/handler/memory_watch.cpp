@@ -249,7 +249,7 @@ std::vector<VariableMemory> memory_of(const Checkpoint::Registry& registry) {
   return variables;
 }
 
-MemoryWatch::Objects MemoryWatch::look() {
+MemoryWatch::Objects MemoryWatch::snapshot() {
   ProcessMemory memory;
   Blocks blocks;
   for (const Region& region : writable_regions()) {
@@ -286,7 +286,7 @@ std::set<std::uint64_t> MemoryWatch::changed_since(const Objects& now) const {
 }
 
 void MemoryWatch::after_step(const std::vector<VariableMemory>& variables) {
-  Objects now = look();
+  Objects now = snapshot();
   for (const std::uint64_t address : changed_since(now)) {
     ++by_steps_[address];
   }
@@ -306,7 +306,7 @@ void MemoryWatch::after_step(const std::vector<VariableMemory>& variables) {
 }
 
 void MemoryWatch::after_pause() {
-  Objects now = look();
+  Objects now = snapshot();
   without_steps_.merge(changed_since(now));
   last_ = std::move(now);
 }

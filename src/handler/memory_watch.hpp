@@ -51,8 +51,8 @@ class MemoryWatch {
   };
   using Objects = std::map<std::uint64_t, Object>;  ///< by address
 
-  [[nodiscard]] static Objects look();
-  /// The addresses of those that changed since the last look.
+  [[nodiscard]] static Objects snapshot();
+  /// The addresses of those that changed since the last snapshot.
   [[nodiscard]] std::set<std::uint64_t> changed_since(const Objects& now) const;
 
   Objects last_;

@@ -40,7 +40,7 @@ class Notices {
   void note_sent(std::chrono::steady_clock::time_point deadline) noexcept;
   /// It may have one that it has not sent. Cost: a few loads.
   [[nodiscard]] bool any_unsent() const noexcept { return sources_.any() && sent_deadline_ == kNothingReported; }
-  /// What was sent does not count any more: it is agreed on again.
+  /// What was sent no longer counts: it is agreed on again.
   void forget_sent() noexcept { sent_deadline_ = kNothingReported; }
   /// A source has hinted at an end that is likely but not announced, since this was last asked: a reason for a
   /// checkpoint, and for nothing else.

@@ -171,7 +171,7 @@ PreemptionScope::PreemptionScope(PreemptionScope&& other) noexcept
       mode_(other.mode_),
       exceptions_at_start_(other.exceptions_at_start_) {}
 
-/// It is no scope any more.
+/// Ends the scope.
 void PreemptionScope::leave() noexcept {
   auto& impl = *std::exchange(handler_, nullptr)->impl_;
   --impl.scope_depth;

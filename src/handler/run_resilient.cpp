@@ -248,13 +248,13 @@ class Survivors {
     }
   }
 
-  /// Another rank may have reported the loss before MPI has told this one.
+  /// Another rank may have reported the loss before MPI reports it here.
   [[nodiscard]] bool loss_is_known_soon(MPI_Comm ranks) const {
     constexpr std::chrono::seconds limit{5};
     core::RunningTime time;
     while (!cluster::has_lost_ranks(all_) && !cluster::has_lost_ranks(ranks)) {
       int seen = 0;
-      const auto waited = time.look();
+      const auto waited = time.elapsed();
       if (!cluster::survives_lost_ranks() || waited > limit ||
           MPI_Iprobe(MPI_ANY_SOURCE, 0, all_, &seen, MPI_STATUS_IGNORE) !=
               MPI_SUCCESS) {  // MPI learns of it in its calls

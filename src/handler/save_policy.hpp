@@ -69,7 +69,7 @@ inline constexpr std::chrono::hours kAssumedMtbf{24};
 inline constexpr double kMostSaving = 0.01;
 inline constexpr std::chrono::minutes kLeastInterval{10};
 
-/// The time between two saves for each of which the program stands still for @p cost.
+/// The time between two saves. The program stands still for @p cost in each of them.
 std::chrono::duration<double> automatic_interval(std::chrono::duration<double> cost);
 
 // When a run reports its progress, for `reprieve status` and `reprieve report`.
@@ -129,7 +129,7 @@ class SavePolicy {
   [[nodiscard]] bool local_copy_is_decided() const noexcept {
     return decision_ && decision_->kind == Decision::Kind::local_copy;
   }
-  /// The decision, which is none any more.
+  /// Returns the decision and clears it.
   Decision take_decision();
   void drop_decision() noexcept { decision_.reset(); }
 

@@ -82,7 +82,7 @@ void PreemptionCheckpointHandler::Impl::unlearn_notice() noexcept {
   notices_.forget_sent();
 }
 
-/// Before the manager's collective calls, in which a rank without memory would be missing.
+/// Before the manager's collective calls: a rank without memory would be missing there.
 CheckpointManager::SaveRequest PreemptionCheckpointHandler::Impl::prepare_save(
     SaveReason::Kind reason, const std::vector<std::any>& save_fn_args, const char* message) {
   return comm_.together(
@@ -266,7 +266,7 @@ void PreemptionCheckpointHandler::Impl::commit_background() {
   }
 }
 
-void PreemptionCheckpointHandler::Impl::settle_background() {
+void PreemptionCheckpointHandler::Impl::finish_background() {
   try {
     commit_background();
   } catch (const Error& error) {
@@ -301,7 +301,7 @@ void PreemptionCheckpointHandler::Impl::report_interval(const SaveReport& report
 
 void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args) {
   policy_.drop_commit();
-  settle_background();
+  finish_background();
   if (!has_saved_here()) {
     try {
       save_in_time(SaveReason::Kind::preemption, save_fn_args);
@@ -321,7 +321,7 @@ void PreemptionCheckpointHandler::Impl::act_in_dry_run(bool is_last, const std::
   const handler::DryRun::Action action = dry_run_.take_action(run_calls, is_last);
   if (action.save) {
     policy_.drop_commit();
-    settle_background();
+    finish_background();
     if (!has_saved_here()) {
       save(SaveReason::Kind::user, save_fn_args);
     }
@@ -443,16 +443,16 @@ void PreemptionCheckpointHandler::Impl::report_longest_step() {
 /// All ranks stand at this boundary with the same result, or all throw.
 cluster::CheckResult PreemptionCheckpointHandler::Impl::agree_here() {
   cluster::CheckResult check_result;
-  core::Outcome heard;
+  core::Outcome mine;
   try {
     check_result = agreement_.confirm();
-    hear_problems(check_result);
+    handle_problems(check_result);
     agreement_.check_met(check_result);
   } catch (const std::bad_alloc&) {
-    heard = core::failure_of(std::current_exception());  // after the others have got it
+    mine = core::failure_of(std::current_exception());  // after the others have got it
   }
   try {
-    comm_.agree(heard, "confirming a step boundary");
+    comm_.agree(mine, "confirming a step boundary");
   } catch (...) {
     // Not all ranks know the decision: it is agreed on again if the program continues.
     policy_.drop_decision();
@@ -505,7 +505,7 @@ void PreemptionCheckpointHandler::Impl::act_on_notice_at_end(bool is_last) {
   }
 }
 
-/// A program that has heard of a notice may have ended its loop early.
+/// A program that knows of a notice may have ended its loop early.
 bool PreemptionCheckpointHandler::Impl::left_loop_for_notice() {
   const bool is_complete = config.total_steps > 0 && run_calls >= config.total_steps;
   return !is_complete && comm_.max(has_heard ? 1 : 0, "finishing") > 0;

@@ -37,7 +37,7 @@ bool is_file(const core::Directory& directory, const core::DirectoryEntry& entry
     return entry.kind == core::EntryKind::file;
   }
   struct stat status = {};
-  error = directory.look_through(entry.name, status);
+  error = directory.target_status(entry.name, status);
   return error == 0 && S_ISREG(status.st_mode);
 }
 
@@ -195,7 +195,7 @@ bool CheckpointDirectory::is_pinned(std::uint64_t number) const { return opened(
 std::optional<CheckpointInfo> CheckpointDirectory::info(std::uint64_t number) {
   const core::FileAddress path = file(number);
   struct stat status = {};
-  if (const int error = opened().look_through(file_name(number), status); error != 0) {
+  if (const int error = opened().target_status(file_name(number), status); error != 0) {
     core::log::warning("{} left out: {}", path.string(), std::generic_category().message(error));
     return std::nullopt;
   }
@@ -248,7 +248,7 @@ std::uint64_t CheckpointDirectory::free_number(std::uint64_t wanted, bool may_re
 
 void CheckpointDirectory::remember(std::uint64_t number, const storage::FileMetadata& metadata) {
   struct stat status = {};
-  if (opened().look_through(file_name(number), status) == 0) {
+  if (opened().target_status(file_name(number), status) == 0) {
     known_[number] = {{status}, make_info(file(number), number, metadata)};
     committed_[number] = {{status}, metadata.identity ? metadata.identity->save : 0};
   }
@@ -270,7 +270,7 @@ void CheckpointDirectory::prepare_staging(std::uint64_t number) {
   }
   struct stat target = {};
   if (opened().contains(file_name(number)) &&
-      (opened().look_through(file_name(number), target) != 0 || !S_ISREG(target.st_mode))) {
+      (opened().target_status(file_name(number), target) != 0 || !S_ISREG(target.st_mode))) {
     throw StorageError(ErrorCode::io, "cannot save checkpoint " + std::to_string(number) + ": " +
                                           file(number).string() + " exists and is not a file; move it away");
   }
@@ -541,7 +541,7 @@ void CheckpointDirectory::Recycling::run() {
 /// The name is gone when this returns. The rest is left to a thread, unless the process is about to end.
 bool CheckpointDirectory::make_recycled(std::uint64_t number, bool in_background) {
   const bool is_free = await_recycled() && !opened().contains(kRecycledName);
-  const auto retired = opened().look(file_name(number));
+  const auto retired = opened().status_of(file_name(number));
   if (!is_free || !retired || !S_ISREG(retired->st_mode)) {
     return false;
   }
@@ -578,13 +578,13 @@ bool CheckpointDirectory::Stamp::is(const struct stat& other) const {
 
 /// Its data are those of that save. To be called after all that changes the file.
 void CheckpointDirectory::note_recycled(std::uint64_t save) {
-  const auto status = opened().look(kRecycledName);
+  const auto status = opened().status_of(kRecycledName);
   recycled_left_ = status ? std::optional(Left{{*status}, save}) : std::nullopt;
 }
 
 /// The save whose data the recycled file holds; 0: not known.
 std::uint64_t CheckpointDirectory::recycled_left_by() const {
-  const auto status = opened().look(kRecycledName);
+  const auto status = opened().status_of(kRecycledName);
   return status && recycled_left_ && recycled_left_->is(*status) ? recycled_left_->save : 0;
 }
 

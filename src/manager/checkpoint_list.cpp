@@ -180,7 +180,7 @@ std::string make_random_id() {
 namespace {
 
 /// Returns whether there was anything to decide.
-bool settle_commits(DirectoryRecord& record, const core::Directory& directory) {
+bool complete_commits(DirectoryRecord& record, const core::Directory& directory) {
   bool any = false;
   for (auto& [prefix, last] : record.launches) {
     if (!last.next) {
@@ -199,7 +199,7 @@ bool settle_commits(DirectoryRecord& record, const core::Directory& directory) {
 }
 
 std::optional<DirectoryRecord> read_raw_record(const core::Directory& directory) {
-  const auto found = directory.look(kRecordName);
+  const auto found = directory.status_of(kRecordName);
   const bool is_empty =
       found && S_ISREG(found->st_mode) && found->st_size == 0;  // a power cut soon after the first start
   if (!found || is_empty) {
@@ -226,14 +226,14 @@ std::optional<DirectoryRecord> read_raw_record(const core::Directory& directory)
 std::optional<DirectoryRecord> read_directory_record(const core::Directory& directory) {
   auto record = read_raw_record(directory);
   if (record) {
-    static_cast<void>(settle_commits(*record, directory));
+    static_cast<void>(complete_commits(*record, directory));
   }
   return record;
 }
 
-void settle_commits(const core::Directory& directory, bool durable) noexcept {
+void complete_commits(const core::Directory& directory, bool durable) noexcept {
   core::log::or_warn("the end of a commit is not written", [&] {
-    if (auto record = read_raw_record(directory); record && settle_commits(*record, directory)) {
+    if (auto record = read_raw_record(directory); record && complete_commits(*record, directory)) {
       write_directory_record(directory, *record, durable);
     }
   });

@@ -133,8 +133,8 @@ inline constexpr const char* kRecordName = ".reprieve.directory";
 /// A run that said that it is finished.
 struct FinishedRun {
   std::uint64_t run_calls = 0;
-  /// The newest checkpoint at that moment; 0 if there was none. When it is not the newest any more, something was saved
-  /// or removed since, and the run is not finished any more.
+  /// The newest checkpoint at that moment; 0 if there was none. When another one is the newest, something was saved or
+  /// removed since, and the run is no longer finished.
   std::uint64_t run = 0;
   std::uint64_t save = 0;
   REPRIEVE_FIELDS(run_calls, run, save)
@@ -190,7 +190,7 @@ void write_directory_record(const core::Directory& directory, const DirectoryRec
 
 /// Writes what reading has decided on a launch that ended in the middle of a commit, before its staged file is removed.
 /// A full disk is no reason not to start: then a warning says that it is not written.
-void settle_commits(const core::Directory& directory, bool durable) noexcept;
+void complete_commits(const core::Directory& directory, bool durable) noexcept;
 
 // The checkpoints in a directory, for those who only look: without the lock, and without ranks.
 

@@ -223,7 +223,7 @@ bool DirectoryLock::is_the_file_at_its_path() const {
   if (::fstat(descriptor_.get(), &held) != 0) {
     throw storage::storage_error("look at", file_, errno);
   }
-  const auto named = directory_.look(name_);
+  const auto named = directory_.status_of(name_);
   return named && held.st_ino == named->st_ino && held.st_dev == named->st_dev;
 }
 

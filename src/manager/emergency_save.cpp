@@ -178,7 +178,7 @@ struct EmergencySave::Work {
     try {
       const auto staging = checkpoints.find_directory(kStagingName);
       for (const core::DirectoryEntry& entry : staging ? staging->list() : std::vector<core::DirectoryEntry>()) {
-        if (const auto status = staging->look(entry.name)) {
+        if (const auto status = staging->status_of(entry.name)) {
           found[0] += status->st_size;
           found[1] += status->st_blocks;
           found[2] += status->st_mtim.tv_sec;

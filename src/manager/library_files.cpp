@@ -95,7 +95,7 @@ FilePart part_of(const core::Directory& directory, const std::string& name, std:
   return part;
 }
 
-/// The files of one variable, of which this rank has parts after a restore.
+/// The files of one variable. This rank has parts of them after a restore.
 class LibraryFiles {
  public:
   LibraryFiles(MPI_Comm comm, fs::path directory, FileFunctions functions)

@@ -163,7 +163,7 @@ void LocalCopies::wait(std::chrono::milliseconds limit) {
   }
   if (is_under_way()) {
     advance();
-    if (!transfer_->settle(limit)) {
+    if (!transfer_->wait(limit)) {
       core::log::warning("a node-local copy is not at its partner after {} s", limit.count() / 1000);
     }
   }
@@ -192,7 +192,7 @@ void LocalCopies::send_part() {
   }
 }
 
-LocalCopies::Last LocalCopies::look_at_last() const {
+LocalCopies::Last LocalCopies::state_of_last() const {
   if (emergency_save_->is_at_work() || (task_ && !task_->done())) {
     return Last::at_work;
   }
@@ -203,13 +203,13 @@ LocalCopies::Last LocalCopies::look_at_last() const {
 }
 
 /// Step 1. False if a rank is still at work.
-bool LocalCopies::settle_last() {
-  const Last mine = look_at_last();
+bool LocalCopies::agree_on_last() {
+  const Last mine = state_of_last();
   const auto worst = static_cast<Last>(manager_.comm.max(static_cast<std::int64_t>(mine), kTaking));
   if (worst == Last::at_work) {
     return false;
   }
-  settle_transfer();
+  agree_on_transfer();
   if (worst == Last::failed) {
     const core::Outcome outcome = task_ ? task_->outcome() : core::Outcome();
     task_.reset();
@@ -230,7 +230,7 @@ bool LocalCopies::settle_last() {
 }
 
 /// How the copy that was sent has ended, if it has. All own parts are complete, so that it is on its way at least.
-void LocalCopies::settle_transfer() {
+void LocalCopies::agree_on_transfer() {
   if (!is_sending_) {
     return;
   }
@@ -325,7 +325,7 @@ bool LocalCopies::take(const CheckpointManager::SaveRequest& request) {
   const auto start = std::chrono::steady_clock::now();
   try {
     advance();
-    const bool was_taken = manager_.comm.together([&] { return settle_last() && copy(request); }, kTaking);
+    const bool was_taken = manager_.comm.together([&] { return agree_on_last() && copy(request); }, kTaking);
     if (was_taken) {
       blocked_ += std::chrono::steady_clock::now() - start;
       ++taken_;

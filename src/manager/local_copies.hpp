@@ -40,14 +40,14 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   /// file is lost with the process. Collective.
   [[nodiscard]] bool has_lost_files();
 
-  /// MPI is about to end: waits for some seconds at most, and sends nothing any more.
+  /// MPI is about to end: waits for some seconds at most, then sends nothing.
   void leave_mpi() noexcept;
 
   /// A checkpoint is committed: copies that are older lose their commit records on this host. If the user removes that
   /// checkpoint to go back, they are not what is gone back to. Not collective.
   void forget_older_than(std::uint64_t save) noexcept;
 
-  /// Removes the parts of this rank: what they hold is of no use any more. Not collective.
+  /// Removes the parts of this rank, which have no further use. Not collective.
   void give_back() noexcept;
 
   /// How many copies are known to be complete on all ranks. The same on every rank. Not collective.
@@ -76,11 +76,11 @@ class [[gnu::visibility("hidden")]] LocalCopies {
     std::uint64_t bytes = 0;  ///< of all ranks
   };
 
-  [[nodiscard]] Last look_at_last() const;
-  void settle_transfer();
+  [[nodiscard]] Last state_of_last() const;
+  void agree_on_transfer();
   void send_part();
   void wait(std::chrono::milliseconds limit);
-  [[nodiscard]] bool settle_last();
+  [[nodiscard]] bool agree_on_last();
   [[nodiscard]] storage::FileMetadata agree_on_metadata(const CheckpointManager::SaveRequest& request);
   [[nodiscard]] storage::LocalCopy name_copy(const storage::FileMetadata& metadata, std::uint64_t layout_digest);
   [[nodiscard]] bool copy(const CheckpointManager::SaveRequest& request);

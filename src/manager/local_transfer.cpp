@@ -368,7 +368,7 @@ bool LocalTransfer::move_incoming(Incoming& incoming) {
   }
 }
 
-bool LocalTransfer::settle(std::chrono::milliseconds limit) {
+bool LocalTransfer::wait(std::chrono::milliseconds limit) {
   const auto end = Clock::now() + limit;
   window_ = kMostOnTheWay;
   while (!done() && Clock::now() < end) {

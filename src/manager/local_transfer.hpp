@@ -38,7 +38,7 @@ using FailureDomains = std::map<std::string, std::string>;
 /// A message of the protocol besides the bytes of a part.
 using LocalMessage = std::array<std::uint64_t, 2>;
 
-/// Not collective but for the constructor, and for `settle` in effect. For the thread that calls MPI.
+/// Not collective but for the constructor, and for `wait` in effect. For the thread that calls MPI.
 class LocalTransfer {
  public:
   /// @param partners  by rank, all of them or none -1; the same on every rank
@@ -65,7 +65,7 @@ class LocalTransfer {
   [[nodiscard]] bool partner_has_it() const noexcept { return outgoing_->state == Sending::committed; }
 
   /// Waits until all is done, at most so long. What is not done then is left to MPI for ever.
-  [[nodiscard]] bool settle(std::chrono::milliseconds limit);
+  [[nodiscard]] bool wait(std::chrono::milliseconds limit);
 
   /// The ranks whose parts this one keeps.
   [[nodiscard]] const std::vector<int>& kept() const noexcept { return kept_; }

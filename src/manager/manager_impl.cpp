@@ -71,12 +71,12 @@ bool CheckpointManager::local_copy() {
 bool CheckpointManager::local_copy(std::uint64_t number) { return impl_->local_copy_alone(number); }
 
 std::optional<CheckpointInfo> CheckpointManager::restore_or_initialize(const std::function<void()>& initialize) {
-  impl_->background->settle();
+  impl_->background->wait();
   return impl_->restore_or_initialize(initialize);
 }
 
 CheckpointInfo CheckpointManager::restore(const std::filesystem::path& file) {
-  impl_->background->settle();
+  impl_->background->wait();
   return impl_->restore(file);
 }
 
@@ -169,7 +169,7 @@ void CheckpointManager::Impl::lock_directory() {
                                                   directory.path().string()));
   }
   core::failpoint("open.locked");
-  manager::settle_commits(directory.opened(), options.durable);
+  manager::complete_commits(directory.opened(), options.durable);
   directory.remove_left_overs();
   core::failpoint("open.tidied");
   identity.emplace(directory.opened(), options.prefix, options.durable);
@@ -244,13 +244,13 @@ void CheckpointManager::Impl::mark_finished(std::uint64_t run_calls) {
 
 std::optional<std::uint64_t> CheckpointManager::Impl::finished_at() {
   const char* what = "looking whether the run is finished";
-  const auto look = [&] {
+  const auto refresh = [&] {
     const auto mark = comm.is_rank_0() ? identity->finished() : std::nullopt;
     // Since then something was saved, or somebody removed the newest to go back: then it is not finished.
     const bool holds = mark && manager::mark_of_end(directory, *identity, mark->run_calls) == *mark;
     return comm.max(holds ? static_cast<std::int64_t>(mark->run_calls) : -1, what);
   };
-  const std::int64_t finished = comm.together(look, what);
+  const std::int64_t finished = comm.together(refresh, what);
   return finished < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(finished));
 }
 
@@ -282,7 +282,7 @@ void CheckpointManager::Impl::check_constants(const std::filesystem::path& file,
 void CheckpointManager::Impl::get_ready_to_save(const char* call, const SaveRequest& request) {
   check_not_in_save_fn(call);
   comm.together([this] { check_state_is_whole(); }, "saving");
-  background->settle();
+  background->wait();
   // Node-local copies must be of the same kind.
   gives_numbers = gives_numbers || request.number.has_value();
   uses_save_fn = uses_save_fn || request.save_fn != nullptr;
@@ -363,11 +363,11 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(con
 std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std::function<void()>& initialize) {
   agree_on_half_restored();
   bool has_local_copies = !options.local_directory.empty();
-  const auto look = [&] {
+  const auto refresh = [&] {
     directory.check_checkpoints_are_files();
     has_local_copies = has_local_copies || directory.opened().contains(manager::kFlushedName);
   };
-  comm.on_rank_0(look, "listing the checkpoints");
+  comm.on_rank_0(refresh, "listing the checkpoints");
   has_local_copies = !drill && comm.max(has_local_copies ? 1 : 0, "listing the checkpoints") != 0;
   manager::RestoreFallback walk(*this);
   try {

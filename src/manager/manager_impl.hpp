@@ -73,8 +73,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// The same of those that earlier runs left on this host, which the state has been taken from: the run has come to
   /// its end without a copy of its own. Not collective.
   void remove_local_left_overs() noexcept;
-  /// What the node-local copies hold is of no use any more: a newer checkpoint is committed, or the run is over. Not
-  /// collective.
+  /// The node-local copies have no further use: a newer checkpoint is committed, or the run is over. Not collective.
   void give_back_local_copies() noexcept;
   /// The identity of the newest checkpoint of this directory, if it has any. Rank 0's. Not collective.
   [[nodiscard]] manager::Commit newest_committed();

@@ -261,7 +261,7 @@ std::uint64_t NodeDirectory::left_over_bytes(const std::string& launch) const {
   const auto directory = find();
   for (const core::DirectoryEntry& entry : directory ? directory->list() : std::vector<core::DirectoryEntry>()) {
     const auto status =
-        is_part_name(entry.name) && !is_of_launch(entry.name, launch) ? directory->look(entry.name) : std::nullopt;
+        is_part_name(entry.name) && !is_of_launch(entry.name, launch) ? directory->status_of(entry.name) : std::nullopt;
     bytes += status ? static_cast<std::uint64_t>(status->st_size) : 0;
   }
   return bytes;
@@ -352,7 +352,7 @@ std::uint64_t remove_local_folder(const fs::path& named, bool dry_run) {
   }
   std::uint64_t bytes = 0;
   for (const core::DirectoryEntry& entry : folder->list()) {
-    const auto status = is_part_name(entry.name) ? folder->look(entry.name) : std::nullopt;
+    const auto status = is_part_name(entry.name) ? folder->status_of(entry.name) : std::nullopt;
     if (status) {
       bytes += static_cast<std::uint64_t>(status->st_size);
       if (!dry_run) {
@@ -395,7 +395,7 @@ bool copy_content(const storage::PosixFile& from, const storage::PosixFile& to,
 /// Nobody is still at it: a node may flush its part at any time.
 bool is_abandoned(const core::Directory& directory, const std::string& name) {
   constexpr std::time_t kOneDay = std::time_t{24} * 60 * 60;
-  const auto status = directory.look(name);
+  const auto status = directory.status_of(name);
   return status && std::time(nullptr) - status->st_mtim.tv_sec > kOneDay;
 }
 

@@ -73,11 +73,11 @@ class NodeDirectory {
   /// As `parts_in`. @param host  this one @throws StorageError as `make`
   [[nodiscard]] std::vector<FoundPart> list(const std::string& host, std::vector<std::string>* corrupt = nullptr) const;
 
-  /// Copies a complete part into the checkpoint directory, as `flush_part`. False also if it is not there any more.
+  /// Copies a complete part into the checkpoint directory, as `flush_part`. False also if the part is gone.
   bool flush(const FoundPart& part, const core::Directory& checkpoints,
              const std::function<bool()>& may_continue) const;
 
-  /// The parts that this rank keeps for others, of copies before that save, are none any more. @throws StorageError
+  /// Voids the parts that this rank keeps for others, of copies before that save. @throws StorageError
   void make_partner_parts_void(const std::string& launch, const std::vector<int>& kept, std::uint64_t save) const;
 
   /// Removes the complete parts that are no newer than that save, and those of copies that the record of the directory

@@ -114,7 +114,7 @@ std::optional<CheckpointInfo> RestoreFallback::newest(const std::vector<std::uin
     Pass pass = Pass::single;
     try {
       return noted(restorer, file, [&] {
-        look(restorer, file);
+        read_structure(restorer, file);
         pass = choose(restorer, i + 1 == numbers.size());
         CheckpointInfo info = read(restorer, file, numbers[i], pass);
         keep_layout(restorer, file);
@@ -139,7 +139,7 @@ CheckpointInfo RestoreFallback::one(const fs::path& file) {
   storage::Restorer restorer(manager_.comm, manager_.checkpoint.registry(), file, manager_.options.verify_on_restore);
   try {
     return noted(restorer, file, [&] {
-      look(restorer, file);
+      read_structure(restorer, file);
       const Pass pass = manager_.options.verify_on_restore ? Pass::verified : Pass::unverified;
       const auto number = parse_name(manager_.options.prefix, file.filename().string(), kCheckpointSuffix);
       CheckpointInfo info = read_file_of_others(restorer, file, number, pass);
@@ -155,7 +155,7 @@ CheckpointInfo RestoreFallback::one(const fs::path& file) {
 std::optional<CheckpointInfo> RestoreFallback::local_copy(storage::Restorer& restorer, const fs::path& name,
                                                           const std::function<std::optional<Pass>()>& choose) {
   return noted(restorer, name, [&] {
-    look(restorer, name);
+    read_structure(restorer, name);
     const std::optional<Pass> pass = choose();
     return pass ? std::optional(read(restorer, name, {}, *pass, restorer.index()->file_size)) : std::nullopt;
   });
@@ -168,11 +168,11 @@ void RestoreFallback::keep_layout(storage::Restorer& restorer, const core::FileA
   }
 }
 
-void RestoreFallback::look(storage::Restorer& restorer, const fs::path& file) {
+void RestoreFallback::read_structure(storage::Restorer& restorer, const fs::path& file) {
   start_ = Clock::now();
   manager_.record(events::RestoreStarted{file.filename().string()});
   try {
-    restorer.look();
+    restorer.read_structure();
   } catch (const StorageError& error) {
     throw StorageError(error.code(),
                        fmt::format("{}; what cannot be read cannot be judged, so nothing older is restored and nothing "

@@ -72,7 +72,7 @@ class RestoreFallback {
   };
 
   void keep_layout(storage::Restorer& restorer, const core::FileAddress& file);
-  void look(storage::Restorer& restorer, const std::filesystem::path& file);
+  void read_structure(storage::Restorer& restorer, const std::filesystem::path& file);
   [[nodiscard]] Pass choose(const storage::Restorer& restorer, bool is_oldest);
   /// @param size_bytes  nothing: that of the file
   CheckpointInfo read(storage::Restorer& restorer, const std::filesystem::path& file,

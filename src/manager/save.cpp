@@ -20,7 +20,7 @@
 // The recycled file. Writing over the blocks that a file already owns is faster than writing a new one, and cannot run
 // out of space. So in step 6 one of the retired files is kept:
 //
-// a. It is renamed to `.reprieve.recycled`, and the directory is fsynced: it has no checkpoint's name any more,
+// a. It is renamed to `.reprieve.recycled`, and the directory is fsynced: it no longer has a checkpoint's name,
 //    also after a power cut, and nothing reads it.
 // b. If it has another hard link, or another process on this node has it open, it is deleted after all.
 // c. Its commit record is overwritten with zeros, and the file is fsynced: from here on no reader takes it for a
@@ -503,7 +503,7 @@ std::optional<SaveReport> BackgroundSave::finish() {
   }
 }
 
-void BackgroundSave::settle() {
+void BackgroundSave::wait() {
   try {
     finish();
   } catch (const Error& error) {

@@ -43,7 +43,7 @@ class [[gnu::visibility("hidden")]] BackgroundSave {
   /// Commits the one that is under way, if one is. Waits for it.
   std::optional<SaveReport> finish();
   /// The same for the sake of something else, which its failure does not hinder.
-  void settle();
+  void wait();
   /// The same at the end of the manager, if the other ranks are there. Never throws.
   void end() noexcept;
 

@@ -148,22 +148,22 @@ void Checkpoint::add_distributed_array(std::string name, ElementType type, std::
 void Checkpoint::add_distributed_pointer(std::string name, ElementType type, FindPointer find,
                                          DistributedLayout layout) {
   registry_->check_open(name);
-  const auto look = [find = std::move(find), first = layout.first_element * type.size_bytes] {
+  const auto find_first = [find = std::move(find), first = layout.first_element * type.size_bytes] {
     auto* const begin = static_cast<std::byte*>(find());
     return begin == nullptr ? nullptr : begin + first;
   };
   DistributedArray array{type, std::move(layout.global_shape), {}};
   MemoryBox& box = array.boxes.emplace_back();
-  box = {look(), std::move(layout.offset), std::move(layout.extent), std::move(layout.strides_bytes)};
+  box = {find_first(), std::move(layout.offset), std::move(layout.extent), std::move(layout.strides_bytes)};
   state::check_array(name, array, devices::Spaces());
   box.data = nullptr;  // it is looked for, and checked, at every save and restore
   box.space = nullptr;
   const auto declared = std::make_shared<const DistributedArray>(std::move(array));
   state::Variable variable;
   variable.distribution = state::Distribution::distributed;
-  variable.describe = [declared, look] {
+  variable.describe = [declared, find_first] {
     DistributedArray now = *declared;
-    now.boxes.front().data = look();
+    now.boxes.front().data = find_first();
     return now;
   };
   variable.declared = declared;

@@ -21,14 +21,14 @@ std::string product_text(const Extents& extents) { return fmt::format("{}", fmt:
 /// A box of a distributed array in the memory that a function finds.
 class BoxInMemory {
  public:
-  BoxInMemory(std::string name, ElementType type, Checkpoint::LookAtMemory look, DistributedLayout layout)
-      : name_(std::move(name)), type_(type), look_(std::move(look)), layout_(std::move(layout)) {
+  BoxInMemory(std::string name, ElementType type, Checkpoint::FindMemory find, DistributedLayout layout)
+      : name_(std::move(name)), type_(type), find_(std::move(find)), layout_(std::move(layout)) {
     // What can be wrong whatever the memory is, is an error now.
     state::check_shapes(name_, described(nullptr, layout_.strides_bytes));
   }
 
   DistributedArray operator()() const {
-    const detail::SeenMemory seen = look_();
+    const detail::SeenMemory seen = find_();
     if (seen.has_shape) {
       check_view(seen);
       return described(seen.data, seen.strides_bytes);
@@ -85,25 +85,24 @@ class BoxInMemory {
 
   std::string name_;
   ElementType type_;
-  Checkpoint::LookAtMemory look_;
+  Checkpoint::FindMemory find_;
   DistributedLayout layout_;
 };
 
 }  // namespace
 
-void Checkpoint::add_distributed_memory(std::string name, ElementType type, LookAtMemory look,
-                                        DistributedLayout layout) {
+void Checkpoint::add_distributed_memory(std::string name, ElementType type, FindMemory find, DistributedLayout layout) {
   DistributedArray declared{type, layout.global_shape, {{nullptr, layout.offset, layout.extent, {}}}};
   const std::string registered_name = name;
-  BoxInMemory box(name, type, std::move(look), std::move(layout));
+  BoxInMemory box(name, type, std::move(find), std::move(layout));
   add_distributed(std::move(name), std::move(box));
   registry_->variables.at(registered_name).declared = std::make_shared<const DistributedArray>(std::move(declared));
 }
 
-void Checkpoint::add_distributed_view(std::string name, LookAtMemory look, Extents global_shape, Extents offset) {
+void Checkpoint::add_distributed_view(std::string name, FindMemory find, Extents global_shape, Extents offset) {
   add_distributed(
-      std::move(name), [look = std::move(look), global_shape = std::move(global_shape), offset = std::move(offset)] {
-        const detail::SeenMemory seen = look();
+      std::move(name), [find = std::move(find), global_shape = std::move(global_shape), offset = std::move(offset)] {
+        const detail::SeenMemory seen = find();
         return DistributedArray{seen.type, global_shape, {{seen.data, offset, seen.extent, seen.strides_bytes}}};
       });
 }

@@ -123,7 +123,7 @@ struct [[gnu::visibility("hidden")]] Checkpoint::Registry {
   /// Kept with the variables: a second manager of the same state must know it as well.
   state::HalfRestored half_restored;
 
-  /// What the handlers that use the state hold: as long as there is one, nothing can be registered any more.
+  /// What the handlers that use the state hold: as long as there is one, nothing can be registered.
   std::weak_ptr<const void> users;
   /// @throws UsageError if the name is not allowed or taken
   void add_constant(std::string name, state::Constant constant);

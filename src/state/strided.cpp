@@ -240,7 +240,7 @@ class StridedAccess final : public ValueAccess {
   [[nodiscard]] Extents shape() const override { return extent_; }
 
   [[nodiscard]] std::span<const std::byte> bytes() override {
-    look();
+    find_data();
     if (in_place_) {
       return {data_, size()};
     }
@@ -255,7 +255,7 @@ class StridedAccess final : public ValueAccess {
   }
 
   [[nodiscard]] std::span<std::byte> prepare(std::size_t) override {
-    look();
+    find_data();
     if (in_place_) {
       return {data_, size()};
     }
@@ -277,7 +277,7 @@ class StridedAccess final : public ValueAccess {
     }
   }
 
-  void look() {
+  void find_data() {
     data_ = static_cast<std::byte*>(find_());
     if (data_ == nullptr && state::volume(extent_) > 0) {
       throw UsageError("the data pointer of a view is null, but it has elements");
@@ -364,7 +364,7 @@ std::unique_ptr<ValueAccess> make_strided_access(ElementType type, std::function
                      std::to_string(extent.size()) + " dimensions");
   }
   auto access = std::make_unique<StridedAccess>(type, std::move(find), std::move(extent), std::move(strides_bytes));
-  access->look();
+  access->find_data();
   return access;
 }
 

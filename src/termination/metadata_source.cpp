@@ -71,7 +71,7 @@ bool concerns(const Json& event, const std::string& machine) {
   });
 }
 
-/// An event that has begun has no NotBefore any more.
+/// An event that has begun has no NotBefore.
 Announcement azure_announcement(const Json& event, WallClock::time_point now) {
   const std::string type = text_at(event, "EventType"), not_before = text_at(event, "NotBefore"),
                     status = text_at(event, "EventStatus"), description = text_at(event, "Description");

@@ -23,7 +23,7 @@ FileMetadata restore_checkpoint(cluster::Communicator& comm, const Checkpoint::R
                                 const std::function<void()>& meanwhile) {
   const auto restore = [&] {
     Restorer restorer(comm, registry, file, verify);
-    restorer.look();
+    restorer.read_structure();
     meanwhile();
     restorer.verify_first();
     restorer.restore();

@@ -62,14 +62,14 @@ TEST(StopFlag, NoBoundaryPassesAfterTheOneThatCloseReturns) {
 TEST(StepWatch, KnowsTheLongestStepButNoPause) {
   const StepWatch::Clock::time_point start{};
   StepWatch watch;
-  watch.look(1, start + 1h);  // the way to the first boundary
+  watch.observe(1, start + 1h);  // the way to the first boundary
   EXPECT_EQ(watch.longest(), 0ns);
-  watch.look(101, start + 1h + 1s);
+  watch.observe(101, start + 1h + 1s);
   EXPECT_EQ(watch.longest(), 10ms);
-  watch.look(102, start + 1h + 3s);
+  watch.observe(102, start + 1h + 3s);
   EXPECT_EQ(watch.longest(), 2s);
   watch.restart(102, start + 1h + 60s);  // a save
-  watch.look(103, start + 1h + 61s);
+  watch.observe(103, start + 1h + 61s);
   EXPECT_EQ(watch.longest(), 2s);
   EXPECT_EQ(watch.longest_until(start + 1h + 71s), 10s) << "the one under way";
 }
@@ -77,9 +77,9 @@ TEST(StepWatch, KnowsTheLongestStepButNoPause) {
 TEST(StepWatch, ForgetsWhatLiesFarBackButInItsTotal) {
   const StepWatch::Clock::time_point start{};
   StepWatch watch;
-  watch.look(1, start + 1s);
-  watch.look(2, start + 10s);
-  watch.look(10'000, start + 200s);
+  watch.observe(1, start + 1s);
+  watch.observe(2, start + 10s);
+  watch.observe(10'000, start + 200s);
   EXPECT_LT(watch.longest(), 100ms);
   EXPECT_EQ(watch.take_longest(), 9s);
   EXPECT_EQ(watch.take_longest(), 0ns);

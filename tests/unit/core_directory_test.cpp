@@ -203,7 +203,7 @@ TEST_F(DirectoryTest, DescriptorsAreNoneOfTheStandardOnes) {
 TEST_F(DirectoryTest, TakesSingleNamesAlone) {
   const Directory own = Directory::open(place_ / "own");
   for (const char* name : {"", ".", "..", "../victim", "/etc/passwd", "a/b"}) {
-    EXPECT_THROW(static_cast<void>(own.look(name)), StorageError) << name;
+    EXPECT_THROW(static_cast<void>(own.status_of(name)), StorageError) << name;
     EXPECT_THROW(static_cast<void>(own.open_file(name, O_RDONLY)), StorageError) << name;
     EXPECT_THROW(own.remove_tree(name), StorageError) << name;
   }

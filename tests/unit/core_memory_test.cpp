@@ -82,9 +82,9 @@ constexpr auto kLimit = std::chrono::milliseconds(60'000);
 TEST(RunningTime, LeavesOutTheGapsOfASuspendedProcess) {
   const RunningTime::Clock::time_point start{};
   RunningTime time(start);
-  EXPECT_EQ(time.look(start + 100ms), 100ms);
-  EXPECT_EQ(time.look(start + 1h), 100ms);
-  EXPECT_EQ(time.look(start + 1h + 1s), 1100ms);
+  EXPECT_EQ(time.elapsed(start + 100ms), 100ms);
+  EXPECT_EQ(time.elapsed(start + 1h), 100ms);
+  EXPECT_EQ(time.elapsed(start + 1h + 1s), 1100ms);
 }
 
 TEST(BackgroundTask, TellsItsEndAndWhatItThrew) {

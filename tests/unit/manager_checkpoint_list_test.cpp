@@ -138,7 +138,7 @@ TEST_F(RunIdentityTest, ACommitWithoutAnEndCountsIfItsStagedFileIsGone) {
   EXPECT_EQ(read_directory_record(place)->launches.at("ckpt").newest.save, 1U);
   fs::remove(staged);
   EXPECT_EQ(read_directory_record(place)->launches.at("ckpt").newest, next);
-  settle_commits(place, true);
+  complete_commits(place, true);
   std::ofstream(staged) << "of another save";
   EXPECT_EQ(read_directory_record(place)->launches.at("ckpt").newest, next) << "it was decided before";
   launch.begin_commit({launch.run(), 3, 3}, 78);

@@ -15,7 +15,7 @@
 namespace reprieve::storage {
 namespace {
 
-using Look = WrittenRanges::Look;
+using Checks = WrittenRanges::Checks;
 constexpr std::uint64_t kManyRanges = 400;
 
 /// A state of whole ranges.
@@ -119,18 +119,18 @@ TEST_F(WrittenRangesTest, WhereAllChangesOnlySomeAreLookedAtUntilThatEnds) {
     }
   };
   save(0);
-  EXPECT_EQ(history.begin(saves, saves + 1, false)->look(), Look::all);
+  EXPECT_EQ(history.begin(saves, saves + 1, false)->checks(), Checks::all);
   ++saves;
   save(0);
   change_all();
   EXPECT_TRUE(save(saves).empty());
   const auto some = history.begin(saves, saves + 1, false);
-  EXPECT_EQ(some->look(), Look::some);
+  EXPECT_EQ(some->checks(), Checks::some);
   ++saves;
   EXPECT_TRUE(save(0).empty());
   EXPECT_TRUE(save(saves).empty()) << "some are seen to be equal, and nothing is left out";
   const auto all = history.begin(saves, saves + 1, false);
-  EXPECT_EQ(all->look(), Look::all);
+  EXPECT_EQ(all->checks(), Checks::all);
   EXPECT_FALSE(all->leaves_out()) << "of the save before only some are known";
   ++saves;
   save(0);
@@ -303,7 +303,7 @@ class AsIfOnADevice final : public MemorySpace {
  public:
   [[nodiscard]] std::string name() const override { return "as if"; }
   [[nodiscard]] MemoryOwner owner_of(const void*) const override { return MemoryOwner::device; }
-  void settle(const void*) override {}
+  void synchronize(const void*) override {}
   void copy_out(void* host, const void* device, const CopiedRows& rows) override {
     for (std::size_t row = 0; row < rows.rows; ++row) {
       std::memcpy(static_cast<std::byte*>(host) + row * rows.host_pitch,

@@ -31,7 +31,7 @@ class ToolFiles : public testing::Test {
   /// The numbers of those that are still there when their turn comes.
   [[nodiscard]] std::vector<std::uint64_t> look(const std::function<void(std::uint64_t)>& meanwhile) const {
     std::vector<std::uint64_t> seen;
-    look_at_each(directory.path(), [&](const CheckpointFile& file) {
+    for_each_checkpoint(directory.path(), [&](const CheckpointFile& file) {
       meanwhile(file.number);
       if (is_gone(file.path)) {
         return false;

@@ -239,7 +239,7 @@ class Drill {
       facts_.interrupted |= signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
     }
     reap();
-    run_->look_for_end();
+    run_->check_end();
     if (run_->code() && !current_->code) {
       current_->code = run_->code();
       if (watches_notice()) {
@@ -432,8 +432,8 @@ class Drill {
   void watch_end() {
     while (!facts_.interrupted && !facts_.notice->killed_s) {
       pump(kWait);
-      look_at_ranks();
-      look_at_output();
+      check_ranks();
+      check_output();
       if (run_->code() &&
           (processes_of_run(record_).empty() || since_notice() >= *facts_.notice->ended_s + kOrphanTime)) {
         facts_.notice->command_died_first = std::ranges::any_of(ranks_, lives, core::kMapped);
@@ -443,7 +443,7 @@ class Drill {
     }
   }
 
-  void look_at_ranks() {
+  void check_ranks() {
     for (const auto& [rank, pid] : ranks_) {
       if (!facts_.notice->rank_ends.contains(rank) && !lives(pid)) {
         facts_.notice->rank_ends[rank] = since_notice();
@@ -451,12 +451,12 @@ class Drill {
     }
   }
 
-  void look_at_output() {
+  void check_output() {
     const auto now = Clock::now();
-    if (now < next_output_look_) {
+    if (now < next_output_check_) {
       return;
     }
-    next_output_look_ = now + kOutputInterval;
+    next_output_check_ = now + kOutputInterval;
     for (const auto& [rank, pid] : ranks_) {
       if (facts_.notice->rank_ends.contains(rank)) {
         continue;
@@ -693,7 +693,7 @@ class Drill {
   std::optional<std::uint64_t> last_step_;
   std::map<int, pid_t> ranks_;  ///< on this host, when the notice was sent
   std::map<int, Clock::time_point> blocked_since_;
-  Clock::time_point next_output_look_;
+  Clock::time_point next_output_check_;
   std::filesystem::path saved_copy_;                 ///< of the checkpoint from the first start
   std::set<std::filesystem::path> scratch_;          ///< directories with the drill's checkpoints
   std::set<std::filesystem::path> new_directories_;  ///< that were made for them

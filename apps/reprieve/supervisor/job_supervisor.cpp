@@ -136,7 +136,7 @@ class JobSupervisor {
     }
     reap();
     if (run_) {
-      run_->look_for_end();
+      run_->check_end();
     }
     if (slurm_) {
       slurm_->take_answer();
@@ -146,7 +146,7 @@ class JobSupervisor {
         settings_.on_event(*event);
       }
     }
-    look_for_requests();
+    check_requests();
   }
 
   void wait_while(const auto& lasts, Clock::time_point limit) {
@@ -163,13 +163,13 @@ class JobSupervisor {
     by_hand_ |= signal == SIGINT || signal == SIGHUP;
     if (signal == SIGINT) {
       on_interrupt();
-    } else if (!look_for_parent()) {
+    } else if (!check_parent()) {
       request(termination::signal_name(signal));
     }
   }
 
   /// Slurm ends a job whose batch script has died, by SIGTERM to it alone for one. True if it has.
-  bool look_for_parent() {
+  bool check_parent() {
     if (!settings_.slurm || ::getppid() == parent_) {
       return false;
     }
@@ -207,7 +207,7 @@ class JobSupervisor {
   }
 
   /// What besides signals may say that the job is about to end.
-  void look_for_requests() {
+  void check_requests() {
     if (slurm_ && !plan_.requested()) {
       slurm_->tick();
       if (slurm_->notice_is_due()) {
@@ -221,15 +221,15 @@ class JobSupervisor {
         request("the deadline is near");
       }
     }
-    if (Clock::now() >= next_file_look_) {
-      next_file_look_ = Clock::now() + kFileInterval;
-      look_for_preempt_file();
-      look_for_parent();
+    if (Clock::now() >= next_file_check_) {
+      next_file_check_ = Clock::now() + kFileInterval;
+      check_preempt_file();
+      check_parent();
     }
   }
 
   /// The file is removed when it is seen: left behind, it would preempt the next run as well.
-  void look_for_preempt_file() {
+  void check_preempt_file() {
     std::vector<fs::path> directories = run_ ? run_->progress().directories() : std::vector<fs::path>{};
     if (settings_.directory) {
       directories.push_back(*settings_.directory);
@@ -329,7 +329,7 @@ class JobSupervisor {
       if (kill_at_ && Clock::now() >= *kill_at_) {
         run_->kill_all(copier());
       }
-      look_for_hung_launchers();
+      check_hung_launchers();
       show_status();
     }
   }
@@ -366,17 +366,17 @@ class JobSupervisor {
 
   /// A run that is through may leave a launcher that waits for the reader of its output. Where ranks work on other
   /// hosts, a launcher need not have children here.
-  void look_for_hung_launchers() {
+  void check_hung_launchers() {
     const auto is_beyond_doubt = [](const auto& manager) {
       return manager.second.stage == ManagerProgress::Stage::finished ||
              manager.second.stage == ManagerProgress::Stage::saved ||
              (!manager.second.start.host.empty() && manager.second.start.host != core::host_name());
     };
     const auto& managers = run_->progress().managers();
-    if (Clock::now() < next_launcher_look_ || std::ranges::any_of(managers, is_beyond_doubt)) {
+    if (Clock::now() < next_launcher_check_ || std::ranges::any_of(managers, is_beyond_doubt)) {
       return;
     }
-    next_launcher_look_ = Clock::now() + (run_->progress().ready() ? kLongLauncherInterval : kLauncherInterval);
+    next_launcher_check_ = Clock::now() + (run_->progress().ready() ? kLongLauncherInterval : kLauncherInterval);
     if (const std::string killed = run_->kill_hung_launchers(); !killed.empty()) {
       say("kill", fmt::format("{} does not end although all that it started has: killing it", killed));
     }
@@ -976,8 +976,8 @@ class JobSupervisor {
   bool unreachable_said_ = false;
   bool has_room_ = run_directory_.has_room();  ///< for the run's record
   bool work_is_left_ = false;                  ///< by the last start in which a checkpoint directory was opened
-  Clock::time_point next_file_look_;
-  Clock::time_point next_launcher_look_;
+  Clock::time_point next_file_check_;
+  Clock::time_point next_launcher_check_;
   Clock::time_point next_status_;
   std::optional<Clock::time_point> last_save_;
 };

@@ -64,7 +64,7 @@ class RunProgress {
   [[nodiscard]] bool ready() const;
   /// Whether any program has begun to make a handler, or has failed or ended.
   [[nodiscard]] bool has_handler() const;
-  /// A notice is or was of no use to any handler any more: each has got it, or has ended.
+  /// No handler can use a notice: each has got it, or has ended.
   [[nodiscard]] bool notice_arrived() const;
   /// At least one rank 0 has left after a save, and no other failed or was cut short.
   [[nodiscard]] const events::Exit* saved() const;
@@ -89,8 +89,8 @@ class RunProgress {
   [[nodiscard]] std::vector<std::filesystem::path> directories() const;
 
  private:
-  /// Those that count: what became of a program says nothing any more when another one has opened its directory since,
-  /// as in a script that starts a program again until it succeeds.
+  /// Those that count. A program no longer counts when another one has opened its directory since, as in a script that
+  /// starts a program again until it succeeds.
   [[nodiscard]] std::vector<const ManagerProgress*> current() const;
   /// The first one for which that is true; null if there is none.
   [[nodiscard]] const ManagerProgress* first(bool (*is_meant)(const ManagerProgress&)) const;
@@ -162,7 +162,7 @@ class RestartPolicy {
   /// To be called once for each run, before `decide`.
   std::optional<std::filesystem::path> suspect(const LaunchResult& launch_result);
 
-  /// @param begins_elsewhere  the checkpoint where the run began is not there any more
+  /// @param begins_elsewhere  the checkpoint where the run began is gone
   RestartDecision decide(const LaunchResult& launch_result, bool begins_elsewhere);
 
   /// Restarts so far.

@@ -63,7 +63,7 @@ void remove_left_overs(const core::Directory& parent) {
     if (!is_of_this_host(entry.name, prefix) || entry.kind != core::EntryKind::directory) {
       continue;
     }
-    const auto found = parent.look(entry.name);
+    const auto found = parent.status_of(entry.name);
     if (!found || found->st_uid != ::geteuid() || ::time(nullptr) - found->st_mtime <= kTimeToLock.count()) {
       continue;
     }
@@ -284,7 +284,7 @@ std::vector<RecordedEvent> RunRecordReader::read_new() {
 SupervisedRun::SupervisedRun(const std::vector<std::string>& command, const LaunchSettings& settings)
     : run_directory_(settings.run_directory), reader_(run_directory_), pid_(launch(command, settings)) {}
 
-void SupervisedRun::look_for_end() {
+void SupervisedRun::check_end() {
   const auto ended = code_ ? std::nullopt : code_of(pid_);
   if (!ended) {
     return;

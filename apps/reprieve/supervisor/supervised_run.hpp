@@ -91,7 +91,7 @@ class SupervisedRun {
   [[nodiscard]] std::optional<int> code() const noexcept { return code_; }
 
   /// Sees whether it has ended. To be called whenever children were reaped.
-  void look_for_end();
+  void check_end();
 
   /// Takes up what the run has recorded since the last call, and returns it.
   std::vector<RecordedEvent> read_record();

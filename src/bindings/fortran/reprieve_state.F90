@@ -63,12 +63,12 @@ module reprieve_state
 contains
 
   !> Adds a kind of device memory; see reprieve.h. The functions are those of C, or have bind(c).
-  subroutine reprieve_add_memory_space(name, owner_of, settle, copy_out, copy_in, wait, user, ierr)
+  subroutine reprieve_add_memory_space(name, owner_of, synchronize, copy_out, copy_in, wait, user, ierr)
     character(*), intent(in) :: name
-    type(c_funptr), intent(in) :: owner_of, settle, copy_out, copy_in, wait
+    type(c_funptr), intent(in) :: owner_of, synchronize, copy_out, copy_in, wait
     type(c_ptr), intent(in) :: user
     integer, intent(out), optional :: ierr
-    call reprieve_finish(c_add_memory_space(c_text(name), owner_of, settle, copy_out, copy_in, wait, user), ierr)
+    call reprieve_finish(c_add_memory_space(c_text(name), owner_of, synchronize, copy_out, copy_in, wait, user), ierr)
   end subroutine
 
   subroutine create(self)

@@ -130,10 +130,10 @@ class PartSlot {
   /// What it has for data. More is taken by `copy`.
   [[nodiscard]] std::size_t capacity() const noexcept { return memory_.bytes().size(); }
 
-  /// Copies what the items refer to, and lets them refer to the copy. What the slot held is no part any more.
+  /// Copies what the items refer to, and lets them refer to the copy. The part that the slot held is void.
   void copy(std::span<WriteItem> items);
 
-  /// What it holds is no part any more. @throws StorageError
+  /// Voids the part that it holds. @throws StorageError
   void make_void() const { void_commit_record(file_); }
   /// The whole file, with a complete part in it. Of one in memory. It stays while this lives and `whole` is not called.
   /// @throws StorageError, std::bad_alloc
@@ -143,7 +143,7 @@ class PartSlot {
   /// @throws StorageError  also if somebody has cut the file meanwhile
   void complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image);
 
-  /// A part of another host comes. What the slot held is no part any more. @param size  of the whole file
+  /// A part of another host comes. The part that the slot held is void. @param size  of the whole file
   void begin_receiving(std::size_t size);
   /// Where the bytes behind its commit record belong.
   [[nodiscard]] std::span<std::byte> received() const noexcept { return memory_.bytes().first(used_); }

@@ -81,7 +81,7 @@ void Restorer::agreed(const char* stage, Operation&& operation) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Looking: no variable is touched.
 
-void Restorer::look() {
+void Restorer::read_structure() {
   if (!index_) {
     load_index();
   }
@@ -381,11 +381,11 @@ void Restorer::find_same_splits() {
 }
 
 /// Functions of the program may have given the devices work since the memory was found.
-void Restorer::settle_arrays() {
+void Restorer::synchronize_arrays() {
   for (const RestoreTarget& target : comparison_.arrays) {
     for (const MemoryBox& box : target.array.boxes) {
       if (box.space != nullptr && volume(box.extent) > 0) {
-        box.space->settle(box.data);
+        box.space->synchronize(box.data);
       }
     }
   }
@@ -398,7 +398,7 @@ void Restorer::fill_arrays() {
                    return sum_of(target.array.boxes, [](const MemoryBox& box) { return volume(box.extent); }) *
                           target.array.type.size_bytes;
                  }));
-    settle_arrays();
+    synchronize_arrays();
     for (const RestoreTarget& target : comparison_.arrays) {
       stored_->fill(*target.stored, target.array);
     }

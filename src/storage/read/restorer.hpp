@@ -3,7 +3,8 @@
 
 /// @file
 /// How one checkpoint file is restored, in parts, so that whoever has several files can decide between them:
-///  1. `look`: rank 0 reads what the file says about itself, verifies it, and broadcasts it; every rank compares it
+///  1. `read_structure`: rank 0 reads what the file says about itself, verifies it, and broadcasts it; every rank
+///  compares it
 ///     with its registered variables, and all differences make one error. No variable is touched.
 ///  2. `verify_first`: the ranks together verify the whole file. No variable is touched.
 ///  3. `restore`, in this order, whatever is registered: the replicated and the per-rank values are read; serializers
@@ -34,7 +35,7 @@ class [[gnu::visibility("hidden")]] Restorer {
  public:
   /// Keeps references to the communicator and the registry. @param verify  compare checksums
   Restorer(cluster::Communicator & comm, const Checkpoint::Registry& registry, core::FileAddress file, bool verify);
-  /// Restores what lies elsewhere than in a file, on as many ranks as saved it: `look` reads nothing, and in
+  /// Restores what lies elsewhere than in a file, on as many ranks as saved it: `read_structure` reads nothing, and in
   /// `verify_first` each rank verifies what it saved itself. What is corrupt there is an error that names the rank.
   /// @param index  what a file of it would say about itself; @param source  of all that the ranks read, lives as long
   Restorer(cluster::Communicator & comm, const Checkpoint::Registry& registry, core::FileAddress name, FileIndex index,
@@ -43,7 +44,7 @@ class [[gnu::visibility("hidden")]] Restorer {
   Restorer& operator=(const Restorer&) = delete;
 
   /// @throws CorruptError if neither rank 0 nor another rank can read the tables right; MismatchError; StorageError
-  void look();
+  void read_structure();
 
   /// @throws CorruptError if a block is wrong on every rank that reads it; StorageError if a rank cannot read, or reads
   /// wrong what others read right
@@ -60,16 +61,17 @@ class [[gnu::visibility("hidden")]] Restorer {
 
   /// Variables may have been overwritten.
   [[nodiscard]] bool touched() const noexcept { return touched_; }
-  /// Whether this rank reads nothing but rows for which @p has is true. After `look`. Local. Not known where functions
-  /// of the user's run, or the values of several ranks are put together.
+  /// Whether this rank reads nothing but rows for which @p has is true. After `read_structure`. Local. Not known where
+  /// functions of the user's run, or the values of several ranks are put together.
   [[nodiscard]] bool reads_only(const std::function<bool(const StoredVariable&, const BoxRow&)>& has) const;
-  /// The registered variables that this file overwrites, after `look`.
+  /// The registered variables that this file overwrites, after `read_structure`.
   [[nodiscard]] std::set<std::string> overwritten() const;
   /// Whether every older checkpoint overwrites the same variables before a function of the user's sees them, so that
   /// verifying this one first can be left out. True if nothing optional is registered (may be missing, dropped, former
-  /// names, migrations) and no function of the user's runs between the first and the last read. After `look`. Local.
+  /// names, migrations) and no function of the user's runs between the first and the last read. After `read_structure`.
+  /// Local.
   [[nodiscard]] bool is_plain() const;
-  /// What the file says about itself, as soon as `look` has read it.
+  /// What the file says about itself, as soon as `read_structure` has read it.
   [[nodiscard]] const std::optional<FileIndex>& index() const noexcept { return index_; }
   /// The same for whoever continues with it; after `restore`. Then the restorer is good for nothing else.
   [[nodiscard]] FileIndex take_index() { return std::move(*index_); }
@@ -94,7 +96,7 @@ class [[gnu::visibility("hidden")]] Restorer {
   void expect_small_values();
   void take_over_values();
   void find_same_splits();
-  void settle_arrays();
+  void synchronize_arrays();
   void fill_arrays();
   void read_twice(const char* stage, const std::function<void()>& read);
   [[nodiscard]] bool reads_array_only(const RestoreTarget& target,

@@ -53,7 +53,7 @@ class Verification {
     }
     const std::vector<CorruptBlock> corrupt = exchange(mine);
     Bytes findings;
-    comm_.agree(core::capture([&] { findings = look_again(corrupt); }), what_);
+    comm_.agree(core::capture([&] { findings = read_again(corrupt); }), what_);
     const std::vector<Bytes> of_ranks = comm_.gather(findings, what_);
     comm_.on_rank_0([&] { judge(corrupt, of_ranks); }, what_);
   }
@@ -88,17 +88,17 @@ class Verification {
   }
 
   /// Two ranks besides the finder, one of them far away; a rank that is alone looks once more by itself.
-  [[nodiscard]] bool looks_again(const CorruptBlock& found) const {
+  [[nodiscard]] bool reads_again(const CorruptBlock& found) const {
     const int size = comm_.size();
     return comm_.rank() == (found.finder + 1) % size ||
            (comm_.rank() == (found.finder + size / 2) % size && comm_.rank() != found.finder);
   }
 
-  Bytes look_again(const std::vector<CorruptBlock>& corrupt) {
+  Bytes read_again(const std::vector<CorruptBlock>& corrupt) {
     Bytes findings;
     for (const CorruptBlock& found : corrupt) {
       BlockState finding = BlockState::not_read;
-      if (looks_again(found)) {
+      if (reads_again(found)) {
         const auto [variable, row, box] = find(found);
         finding = is_right(reader_, {variable, row, found.block, box}) ? BlockState::right : BlockState::wrong;
       }

@@ -175,11 +175,11 @@ void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMeta
   bool rewrites = false;
   comm_.on_rank_0([&] { rewrites = cache_.content->file->put_on_disk(plan_.file, options_.recycle, shares_pages); },
                   what);
-  look_for_unchanged(rewrites, metadata, what);
+  find_unchanged(rewrites, metadata, what);
 }
 
 /// The mpio writer writes what it is given.
-void CheckpointWriter::look_for_unchanged(bool rewrites, const FileMetadata& metadata, const std::string& what) {
+void CheckpointWriter::find_unchanged(bool rewrites, const FileMetadata& metadata, const std::string& what) {
   if (options_.save == 0 || options_.writer != WriterKind::direct) {
     return;
   }

@@ -125,7 +125,7 @@ class CheckpointWriter {
   [[nodiscard]] bool kept_layout_takes(const FileMetadata& metadata, const std::string& what);
   void lay_out(DescriptionMessage description, bool same_facts, const FileMetadata& metadata, const std::string& what);
   [[nodiscard]] std::unique_ptr<LaidOutFile> laid_out_as_before(FileIndex& index);
-  void look_for_unchanged(bool rewrites, const FileMetadata& metadata, const std::string& what);
+  void find_unchanged(bool rewrites, const FileMetadata& metadata, const std::string& what);
   void apply_offsets(const Bytes& common, const Bytes& own);
   void forget_descriptions();
   void add_items(LocalVariable& variable, const Dataset& dataset, std::uint64_t position);

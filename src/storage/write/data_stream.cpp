@@ -212,7 +212,7 @@ DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_
 }
 
 DataStream::~DataStream() {
-  queue_.reset();  // nothing writes from the buffers any more
+  queue_.reset();  // no write uses the buffers now
   KeptBuffers::keep(std::move(buffers_));
 }
 

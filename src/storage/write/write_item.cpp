@@ -214,15 +214,15 @@ std::size_t for_each_in_copy(Items items, Visit&& visit) {
 
 }  // namespace
 
-WrittenRanges::WrittenRanges(Look look, std::shared_ptr<const WrittenRanges> before, bool leaves_out)
-    : look_(look),
+WrittenRanges::WrittenRanges(Checks checks, std::shared_ptr<const WrittenRanges> before, bool leaves_out)
+    : checks_(checks),
       before_(std::move(before)),
-      leaves_out_(leaves_out && before_ && look == Look::all && before_->look_ == Look::all),
+      leaves_out_(leaves_out && before_ && checks == Checks::all && before_->checks_ == Checks::all),
       saves_since_all_(leaves_out_ ? before_->saves_since_all_ + 1 : 0) {}
 
 bool WrittenRanges::holds(std::span<const std::byte> bytes, std::uint64_t offset) {
   const std::uint64_t range = offset / kRangeBytes;
-  if (bytes.size() != kRangeBytes || offset % kRangeBytes != 0 || (look_ == Look::some && !is_sample(range))) {
+  if (bytes.size() != kRangeBytes || offset % kRangeBytes != 0 || (checks_ == Checks::some && !is_sample(range))) {
     return false;
   }
   const Digest128 digest = xxh3_128(bytes);
@@ -275,7 +275,7 @@ std::shared_ptr<WrittenRanges> WriteHistory::begin(std::uint64_t over, std::uint
     return nullptr;
   }
   const bool leaves_out = before && before->saves_since_all_ + 1 < kAllIsWrittenEvery;
-  last_ = std::make_shared<WrittenRanges>(look_, std::move(before), leaves_out);
+  last_ = std::make_shared<WrittenRanges>(checks_, std::move(before), leaves_out);
   by_save_.insert_or_assign(save, last_);
   while (by_save_.size() > kMostSaves) {
     by_save_.erase(by_save_.begin());
@@ -291,9 +291,9 @@ void WriteHistory::learn_from_last() {
   if (last_->compared_ >= kLeastCompared) {
     const std::uint64_t hundredths = last_->equal_ * 100 / last_->compared_;
     if (hundredths < kTooFew) {
-      look_ = WrittenRanges::Look::some;
+      checks_ = WrittenRanges::Checks::some;
     } else if (hundredths > kEnough) {
-      look_ = WrittenRanges::Look::all;
+      checks_ = WrittenRanges::Checks::all;
     }
   }
   last_->before_.reset();

@@ -36,23 +36,23 @@ inline constexpr std::uint64_t kLeastGapBytes = 4 * kRangeBytes;
 class WrittenRanges {
  public:
   /// Which ranges are checked.
-  enum class Look { all, some };
+  enum class Checks { all, some };
 
   /// @param before  what the file holds by now, of this rank; null: that is not known
   /// @param leaves_out  whether what is equal may be left as it lies
-  WrittenRanges(Look look, std::shared_ptr<const WrittenRanges> before, bool leaves_out);
+  WrittenRanges(Checks checks, std::shared_ptr<const WrittenRanges> before, bool leaves_out);
 
   /// Takes note of bytes that the file must hold at @p offset. True if it holds them already and they need not be
   /// written: only for a whole range.
   [[nodiscard]] bool holds(std::span<const std::byte> bytes, std::uint64_t offset);
   [[nodiscard]] bool leaves_out() const noexcept { return leaves_out_; }
-  [[nodiscard]] Look look() const noexcept { return look_; }
+  [[nodiscard]] Checks checks() const noexcept { return checks_; }
 
  private:
   [[nodiscard]] const Digest128* find(std::uint64_t range) const;
   void add(std::uint64_t range, const Digest128& digest) noexcept;
 
-  const Look look_;
+  const Checks checks_;
   std::shared_ptr<const WrittenRanges> before_;  ///< until this save is over
   const bool leaves_out_;
   const int saves_since_all_;
@@ -80,7 +80,7 @@ class WriteHistory {
 
   std::map<std::uint64_t, std::shared_ptr<WrittenRanges>> by_save_;
   std::shared_ptr<WrittenRanges> last_;
-  WrittenRanges::Look look_ = WrittenRanges::Look::all;
+  WrittenRanges::Checks checks_ = WrittenRanges::Checks::all;
 };
 
 /// A box of a dataset with the memory to be written there. The box is in the dataset's indexes.

@@ -216,7 +216,7 @@ class ArrayEntry(Entry):
 
     def refresh(self) -> None:
         self.find()
-        self.look_for_names()
+        self.find_names()
 
     def find(self) -> None:
         """The present array, where C reads its address."""
@@ -232,7 +232,7 @@ class ArrayEntry(Entry):
             self.value, self.array, self.had_name = value, array, False
         self.address.value = address(array)
 
-    def look_for_names(self) -> None:
+    def find_names(self) -> None:
         """Rank 0 warns of an array that the program has lost: it has bound the name to another one."""
         had_name = self.had_name
         self.had_name = self.value is self.array and sys.getrefcount(self.value) > _REFERENCES_OF_STATE
@@ -263,7 +263,7 @@ class ArrayEntry(Entry):
 
 
 def _references_of_state() -> int:
-    """How many references to an array there are, as `look_for_names` counts them, if the state alone has it."""
+    """How many references to an array there are, as `find_names` counts them, if the state alone has it."""
     entry = object.__new__(ArrayEntry)
     dictionary = {"x": np.zeros(1)}
     entry.value = entry.array = dictionary["x"]
