@@ -212,7 +212,7 @@ std::vector<RunReport> report_below(const Options& options, TimePoint now) {
   std::ranges::sort(reports, {}, [](const RunReport& report) { return report.status.directory; });
   if (reports.empty()) {
     throw MissingError(
-        "there is no run: no directory here has an event log (events.jsonl) that tells of one. A run makes one in its "
+        "there is no run: no directory here has an event log (events.jsonl) of one. A run makes one in its "
         "checkpoint directory; name that, or a directory above it");
   }
   return reports;

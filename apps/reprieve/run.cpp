@@ -444,7 +444,7 @@ void check_times(const Options& options) {
   const auto limit = time_limit_s(options.time);
   if (limit && *limit <= options.grace_s) {
     throw UsageError(
-        fmt::format("--grace: the job would be told to save {} s before its end, but --time {} gives it only {:.0f} s "
+        fmt::format("--grace: the job would be asked to save {} s before its end, but --time {} gives it only {:.0f} s "
                     "in all; ask for "
                     "a longer time",
                     options.grace_s, options.time, *limit));

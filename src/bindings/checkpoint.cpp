@@ -631,7 +631,7 @@ int64_t reprieve_walk_list(reprieve_walk* walk, const char* name, void* pointer,
     const std::size_t size = bindings::size_bytes(name, {static_cast<std::uint64_t>(count)}, item_bytes);
     if (!core::is_mapped(list, size)) {
       throw UsageError("a list of " + std::to_string(size) +
-                       " bytes is not the program's (any more): pass the address of the variable that points to it");
+                       " bytes is not the program's, or no longer: pass the address of the variable that points to it");
     }
     if (parts.saved != nullptr) {
       detail::append_count(*parts.saved, size);

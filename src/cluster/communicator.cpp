@@ -192,8 +192,8 @@ void Communicator::learn_hosts() {
 
 void Communicator::check_usable(std::string_view what) const {
   if (broken_) {
-    throw UnresponsiveError(
-        fmt::format("{}: ranks were missing before; the communicator cannot be used any more", what), {}, rank_);
+    throw UnresponsiveError(fmt::format("{}: ranks were missing before; the communicator can no longer be used", what),
+                            {}, rank_);
   }
   if (!owner_.is_here()) {
     throw UsageError(fmt::format("{}: called in a child that rank {} forked; only the rank itself can", what, rank_));

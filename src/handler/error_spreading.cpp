@@ -110,7 +110,7 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
     }
     core::log::error("{}", failure.message);
     core::log::error(
-        "the other ranks did not come to hear of this error ({}): they may wait for this rank in a collective call of "
+        "the other ranks did not receive this error ({}): they may wait for this rank in a collective call of "
         "the application; ending the job",
         unresponsive.what());
     config.abort_fn(comm_.handle(), 1);

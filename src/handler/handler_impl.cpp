@@ -374,7 +374,7 @@ void PreemptionCheckpointHandler::Impl::check_usable() const {
     throw UsageError("the handler was finished: finish() comes after the last step boundary");
   }
   if (ended) {
-    throw UsageError("the handler ended with an error that all ranks heard; make a new one to continue");
+    throw UsageError("the handler ended with an error that all ranks received; make a new one to continue");
   }
 }
 

@@ -359,7 +359,7 @@ void CheckpointDirectory::recover_files(const std::string& staged_name) {
   if (staged && opened().contains(file_name(staged->number)) && belong_to_a_checkpoint(*staged)) {
     install_files(*staged);
     core::failpoint("open.recovered");
-    core::log::info("put the files of checkpoint {} in place, which its run could not do any more", staged->number);
+    core::log::info("put the files of checkpoint {} in place: its run ended before it could", staged->number);
   }
 }
 

@@ -107,7 +107,7 @@ std::vector<ListedCopy> wanted_copies(const std::vector<FoundPart>& parts, const
   if (target.has_gone_back && !wanted.empty()) {
     core::log::warning(
         "the node-local copy at step {} and those before it are passed over: "
-        "checkpoint {}, the newest that was made, is not there any more",
+        "checkpoint {}, the newest that was made, is gone",
         wanted.front().copy.step(), target.last.newest.number);
     wanted.clear();
   }

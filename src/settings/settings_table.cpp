@@ -131,7 +131,7 @@ core::Table<TerminationConfig> termination_settings() {
       duration<Second>("peer_timeout_s", &C::peer_timeout, {0.001, kYear},
                        "how long a rank waits for the others at a step boundary"),
       duration<Second>("error_timeout_s", &C::error_timeout, {0, kYear},
-                       "how long a rank whose step failed waits for the others to hear of it"),
+                       "how long a rank whose step failed waits for the others to receive the error"),
       optional_seconds("grace_margin_s", &C::grace_margin,
                        "safety margin between the expected end of the last save and the kill",
                        "3 where mpirun started the ranks, else 1"),

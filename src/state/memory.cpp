@@ -243,8 +243,8 @@ void check_memory(const std::string& name, MemoryBox& box, std::uint32_t element
   const Reach reach = reach_of(box.extent, strides, element_size);
   if (!spaces.is_mapped(box.data + reach.begin, static_cast<std::size_t>(reach.end - reach.begin))) {
     reject(name, std::string("the memory of its box ") + core::list_text(box.extent) +
-                     " is not the program's (any more): it was freed or moved after it was registered. Register a "
-                     "std::vector itself, or a function that tells where the memory is");
+                     " is not the program's, or no longer: it was freed or moved after it was registered. Register a "
+                     "std::vector itself, or a function that returns where the memory is");
   }
 }
 

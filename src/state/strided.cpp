@@ -297,7 +297,7 @@ class StridedAccess final : public ValueAccess {
     const state::Reach reach = state::reach_of(extent_, strides_, type_.size_bytes);
     if (!core::is_mapped(data_ + reach.begin, static_cast<std::size_t>(reach.end - reach.begin))) {
       throw UsageError(
-          "the memory of a view is not the program's (any more): it was freed or moved after it was "
+          "the memory of a view is not the program's, or no longer: it was freed or moved after it was "
           "registered");
     }
     return nullptr;

@@ -256,7 +256,7 @@ void Poller::saved() {
   }
   thread_.request_stop();  // a question that is under way gives up: the process is about to leave
   const std::lock_guard asking(asking_);
-  core::log::or_warn("a metadata server could not be told that the state is saved", [this] { source_->saved(); });
+  core::log::or_warn("a metadata server did not take the report that the state is saved", [this] { source_->saved(); });
 }
 
 void Poller::acknowledge() {

@@ -199,9 +199,9 @@ void keep_one(int signal) {
     return;
   }
   if (is_ignored) {
-    core::log::warning("{} is no notice any more: the program ignores it now", signal_name(signal));
+    core::log::warning("{} is no longer a notice: the program ignores it now", signal_name(signal));
   } else if (is_left) {
-    core::log::info("{} is no notice any more: the program has a handler of its own", signal_name(signal));
+    core::log::info("{} is no longer a notice: the program has a handler of its own", signal_name(signal));
   } else {
     core::log::warning(
         "another action was set for {}, so that it was no notice: the handler of this library is called before it now; "

@@ -91,7 +91,7 @@ TEST_F(Mistake, ADirectoryThatIsAFile) {
 TEST_F(Mistake, ALoopInCThatAsksForNoStatus) {
   Mpirun job({.ranks = 2, .arguments = {program("e2e_no_status"), directory_.string()}, .mpirun_options = quiet_});
   EXPECT_EQ(job.wait(kHang), 1) << job.out() << job.err();
-  EXPECT_THAT(job.err(), HasSubstr("the handler ended with an error that all ranks heard"));
+  EXPECT_THAT(job.err(), HasSubstr("the handler ended with an error that all ranks received"));
   EXPECT_EQ(job.out(), "");
 }
 

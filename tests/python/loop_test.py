@@ -312,7 +312,7 @@ class Failures(Case):
         told = [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]
         self.assertEqual(len(told), 1 if RANK == 0 else 0, told)
         if RANK == 0:
-            self.assertRegex(told[0], r"state\['order'\]: only the state refers .*reprieve.State")
+            self.assertRegex(told[0], r"state\['order'\]: only the state still refers .*reprieve.State")
 
     def test_a_new_key(self):
         text = r"state\['a'\] has 2 entries"

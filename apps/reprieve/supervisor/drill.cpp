@@ -384,7 +384,7 @@ class Drill {
     say(facts_.first.ready
             ? fmt::format("the ranks are ready ({}), at step {}", core::count_text(facts_.first.world_size, "rank"),
                           facts_.first.begins_at.value_or(0))
-            : "no rank has opened a checkpoint directory: the notice is sent all the same");
+            : "no rank has opened a checkpoint directory: the notice is sent anyway");
     return true;
   }
 

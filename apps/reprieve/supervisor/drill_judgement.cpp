@@ -19,7 +19,7 @@ namespace {
 using Grade = Finding::Grade;
 
 constexpr const char* kUseRun =
-    "start it under `reprieve run`, which keeps the platform's signals from the launcher and tells the ranks";
+    "start it under `reprieve run`, which keeps the platform's signals from the launcher and signals the ranks";
 constexpr const char* kSeeAbove = "see what the program said above; --timeout if it needs longer";
 constexpr const char* kEarlierNotice = "let it work longer, or send the notice earlier: --after, --after-steps";
 constexpr const char* kRepairFirst = "repair this first; what the program said stands above";
@@ -145,7 +145,7 @@ class ReplayJudge {
       const StateDifference& first = facts_.start->different.front();
       return add(Grade::unknown, "not_deterministic",
                  fmt::format("two starts from the beginning differ at step {} already, before any restart: {} of {}; "
-                             "{} differs {}. Whether a resumed run goes the same way cannot be told then",
+                             "{} differs {}. Whether a resumed run goes the same way cannot be known then",
                              facts_.from_step, facts_.start->different.size(),
                              core::count_text(facts_.start->variables, "variable"), first.variable, first.what),
                  kNotTheSameTwice);
@@ -539,7 +539,7 @@ class Judge {
       add(Grade::unknown, "finished", "the program came to its end before it could save", kEarlierNotice);
     } else if (notice_.command_died_first) {
       add(Grade::problem, "script_died",
-          fmt::format("the command itself was ended by the notice after {} ({}), while its ranks worked on and heard "
+          fmt::format("the command itself was ended by the notice after {} ({}), while its ranks worked on and got "
                       "nothing: a platform ends them with it; {}",
                       seconds_text(notice_.ended_s.value_or(0)), code, lost_work()),
           std::string("a shell without a trap dies of the signal: write `exec` before the launcher, or ") + kUseRun);

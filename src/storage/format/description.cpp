@@ -388,9 +388,10 @@ MemorySpace* check_value_memory(const std::string& name, std::span<const std::by
     throw StorageError(error.code(), "variable '" + name + "': " + error.what());
   }
   if (!spaces.is_mapped(memory.data(), memory.size())) {
-    throw UsageError("variable '" + name + "': its memory of " + std::to_string(memory.size()) +
-                     " bytes is not the program's (any more): it was freed or moved after it was registered. Register "
-                     "the container itself, or a function that tells where the memory is");
+    throw UsageError(
+        "variable '" + name + "': its memory of " + std::to_string(memory.size()) +
+        " bytes is not the program's, or no longer: it was freed or moved after it was registered. Register "
+        "the container itself, or a function that returns where the memory is");
   }
   return nullptr;
 }

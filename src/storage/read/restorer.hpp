@@ -4,8 +4,7 @@
 /// @file
 /// How one checkpoint file is restored, in parts, so that whoever has several files can decide between them:
 ///  1. `read_structure`: rank 0 reads what the file says about itself, verifies it, and broadcasts it; every rank
-///  compares it
-///     with its registered variables, and all differences make one error. No variable is touched.
+///     compares it with its registered variables, and all differences make one error. No variable is touched.
 ///  2. `verify_first`: the ranks together verify the whole file. No variable is touched.
 ///  3. `restore`, in this order, whatever is registered: the replicated and the per-rank values are read; serializers
 ///     take theirs over; redistribution functions; `when_values_restored`; arrays are described and read; functions

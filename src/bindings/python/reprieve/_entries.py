@@ -238,7 +238,7 @@ class ArrayEntry(Entry):
         self.had_name = self.value is self.array and sys.getrefcount(self.value) > _REFERENCES_OF_STATE
         if had_name and not self.had_name and self.registry.is_rank_0:
             message = (
-                f"{self.where}: only the state refers to this array any more. If its name was bound again, the "
+                f"{self.where}: only the state still refers to this array. If its name was bound again, the "
                 f"checkpoints hold the old array: write into it ({self.where}[...] = value), or use the attributes "
                 "of reprieve.State"
             )
@@ -592,7 +592,7 @@ class DistributedEntry(Entry):
         if array.ndim != len(self.marker.shape) or array.ndim != len(ghost):
             raise UsageError(
                 f"{where}: the array has the shape {array.shape}, that of all ranks {self.marker.shape}, and "
-                f"{len(ghost)} ghost layers are told: all need the same number of dimensions"
+                f"{len(ghost)} ghost layers are given: all need the same number of dimensions"
             )
         if any(before + after > size for (before, after), size in zip(ghost, array.shape)):
             raise UsageError(f"{where}: the array of the shape {array.shape} is smaller than its ghost layers {ghost}")

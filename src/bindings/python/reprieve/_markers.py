@@ -264,7 +264,7 @@ class Node(Slot):
         return self.dictionary if self.holder is None else super().get()
 
     def find(self) -> dict[Any, Any]:
-        """The present dictionary. Raises UsageError if there is none any more."""
+        """The present dictionary. Raises UsageError if there is none."""
         present = self.get()
         if not isinstance(present, dict):
             raise UsageError(

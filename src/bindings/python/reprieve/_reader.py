@@ -295,7 +295,7 @@ class StoredCheckpoint(StoredGroup, contextlib.AbstractContextManager["StoredChe
         }
 
     def _again(self) -> StoredCheckpoint:
-        """The same file, open until nobody uses it any more."""
+        """The same file, open while anybody uses it."""
         other = copy.copy(self)
         other._raw = self._raw.again()
         other._variables = other._make_variables()
