@@ -118,7 +118,7 @@ void examine_slurm(Findings& findings, const MachineFacts& facts) {
     add(findings, Grade::warning, "preempt_send_user_signal",
         "before a preemption Slurm sends SIGTERM alone, not the signal of --signal "
         "(SlurmctldParameters has no preempt_send_user_signal)",
-        "start the program under `reprieve run --slurm`, which asks Slurm and signals the ranks in time");
+        "start the program under `reprieve run --slurm`, which asks Slurm and notifies the ranks in time");
   }
   if (slurm.kill_wait_s) {
     add(findings, *slurm.kill_wait_s < 10 ? Grade::warning : Grade::good, "kill_wait",

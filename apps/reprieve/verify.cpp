@@ -177,7 +177,7 @@ struct Result {
 };
 
 /// Verifies one, and gives it its name back if it is valid.
-Result check_again(const manager::QuarantinedName& name, const Options& options) {
+Result unquarantine(const manager::QuarantinedName& name, const Options& options) {
   Result result{options.directory / name.file, false, ""};
   try {
     if (const auto corruption = verify_with_progress(result.file); !corruption.empty()) {
@@ -230,7 +230,7 @@ int run(const Options& options) {
   require_free(options);
   std::vector<Result> results;
   for (const auto& name : quarantined_names(options.directory, options.prefix)) {
-    results.push_back(check_again(name, options));
+    results.push_back(unquarantine(name, options));
   }
   print_answer(options.json, to_json(results, options), [&] { print_text(results, options); });
   return std::ranges::all_of(results, &Result::is_valid) ? kGood : kBad;

@@ -301,9 +301,8 @@ typedef int (*reprieve_device_fn)(const void* address, void* user);
 typedef int (*reprieve_copy_fn)(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes,
                                 size_t rows, void* user);
 /** Adds a kind of device memory, for the process; see reprieve::MemorySpace. That of CUDA and HIP needs none of this:
- * its addresses are passed to the functions above (apps/guide/devices.md). @param synchronize  waits for the program's
- * work
- */
+ * its addresses are passed to the functions above (apps/guide/devices.md).
+ * @param synchronize  waits for the program's work */
 REPRIEVE_EXPORT int reprieve_add_memory_space(const char* name, reprieve_owner_fn owner_of,
                                               reprieve_device_fn synchronize, reprieve_copy_fn copy_out,
                                               reprieve_copy_fn copy_in, reprieve_device_fn wait, void* user);

@@ -152,7 +152,7 @@ Answer answer_to(const int* entries, int size) {
 }
 
 /// Rank 0: receives from the others, and answers. @returns its answer
-Answer hear_all(MPI_Comm parent, int size, Memory& memory, milliseconds timeout) {
+Answer receive_from_all(MPI_Comm parent, int size, Memory& memory, milliseconds timeout) {
   std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   check_mpi(MPI_Igather(memory.mine(), 1, MPI_INT, memory.entries(), 1, MPI_INT, 0, parent, requests.data()),
             "MPI_Igather");
@@ -169,7 +169,7 @@ Answer hear_all(MPI_Comm parent, int size, Memory& memory, milliseconds timeout)
 }
 
 /// The others. @returns the answer of rank 0
-Answer be_heard(MPI_Comm parent, Memory& memory, milliseconds timeout) {
+Answer send_to_rank_0(MPI_Comm parent, Memory& memory, milliseconds timeout) {
   std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   check_mpi(MPI_Igather(memory.mine(), 1, MPI_INT, nullptr, 0, MPI_INT, 0, parent, requests.data()), "MPI_Igather");
   check_mpi(MPI_Iscatter(nullptr, 0, MPI_INT, memory.received(), kAnswerInts, MPI_INT, 0, parent, &requests[1]),
@@ -205,7 +205,8 @@ void check_first_entry(MPI_Comm parent, bool has_memory, milliseconds timeout) {
   check_mpi(MPI_Comm_size(parent, &size), "MPI_Comm_size");
   Memory memory(rank == 0 ? size : 1);
   *memory.mine() = has_memory ? kHere : kWithoutMemory;
-  const Answer answer = rank == 0 ? hear_all(parent, size, memory, timeout) : be_heard(parent, memory, timeout);
+  const Answer answer =
+      rank == 0 ? receive_from_all(parent, size, memory, timeout) : send_to_rank_0(parent, memory, timeout);
   if (answer.missing > 0) {
     report_missing(answer, rank, timeout);
   }

@@ -198,7 +198,7 @@ void RoundThread::run() noexcept {
   try {
     while (wait_for_check()) {
       const bool has_news = may_have_news() && ask_for_news();
-      drive(std::unique_lock(channel_mutex_, std::try_to_lock), has_news);  // or the main thread has it, and looks
+      drive(std::unique_lock(channel_mutex_, std::try_to_lock), has_news);  // or the main thread has it
     }
   } catch (...) {
     break_down(std::current_exception());
@@ -237,8 +237,8 @@ bool RoundThread::may_have_news() const {
 // ---------------------------------------------------------------------------------------------------------------------
 // Both.
 
-/// One look, if the caller has the channel. An error is known before the other thread can have it, and is thrown by
-/// `next_check`.
+/// Makes progress once, if the caller has the channel. An error is known before the other thread can have it, and is
+/// thrown by `next_check`.
 void RoundThread::drive(const std::unique_lock<std::mutex>& channel_lock, bool has_news) noexcept {
   if (!channel_lock) {
     return;

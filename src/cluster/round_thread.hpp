@@ -69,8 +69,8 @@ class StopFlag {
 
 // How long steps take, seen from another thread that reads their count now and then.
 
-/// The longest steps of the recent past. A step that is shorter than the time between two looks counts as the mean of
-/// those between them, a longer one is known to within that time. Not thread-safe.
+/// The longest steps of the recent past. A step that is shorter than the time between two calls of `observe` counts as
+/// the mean of those between them, a longer one is known to within that time. Not thread-safe.
 class StepWatch {
  public:
   using Clock = std::chrono::steady_clock;

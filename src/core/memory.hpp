@@ -83,7 +83,7 @@ struct SharedMemoryAddress {
   std::uint64_t bytes = 0;
 };
 
-/// A file without a name that is mapped: the system frees it when the last process that maps it ends, however it ends.
+/// A file without a name that is mapped: the system frees it when no process maps it, however the processes end.
 class SharedMemory {
  public:
   /// All of it is taken at once, so that its pages are there when they are written. Nothing if the system has none to

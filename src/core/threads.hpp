@@ -38,13 +38,13 @@ class SignalsBlocked {
 
 // Limits of time.
 
-/// The time in which this process ran, for limits: a gap between two looks is left out, as of a job that was suspended
-/// (SIGSTOP, `scontrol suspend`) or a machine that slept. Used by one thread at a time.
+/// The time in which this process ran, for limits: a long gap between two calls is left out, as of a job that was
+/// suspended (SIGSTOP, `scontrol suspend`) or a machine that slept. Used by one thread at a time.
 class RunningTime {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Waits look far more often.
-  static constexpr std::chrono::seconds kLongestLook{2};
+  /// Waits call `elapsed` far more often.
+  static constexpr std::chrono::seconds kLongestGap{2};
 
   explicit RunningTime(Clock::time_point now = Clock::now()) noexcept : last_(now) {}
 
@@ -52,7 +52,7 @@ class RunningTime {
   [[nodiscard]] Clock::duration elapsed(Clock::time_point now = Clock::now()) noexcept {
     const auto since = now - last_;
     last_ = now;
-    ran_ += since > kLongestLook ? Clock::duration::zero() : since;
+    ran_ += since > kLongestGap ? Clock::duration::zero() : since;
     return ran_;
   }
 

@@ -64,7 +64,7 @@ bool PreemptionCheckpointHandler::Impl::ranks_are_missing() const {
 }
 
 /// Takes part in the spreading of the error of @p origin_rank and throws it. @p mine is used if that is this rank.
-void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::Failure& mine) {
+void PreemptionCheckpointHandler::Impl::throw_received(int origin_rank, const core::Failure& mine) {
   ended = true;
   std::string text;
   auto code = ErrorCode::cluster;
@@ -116,14 +116,14 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
     config.abort_fn(comm_.handle(), 1);
     std::rethrow_exception(error);
   }
-  hear_error_of_own(check_result.failed_rank, failure, error);
+  throw_received_with_own(check_result.failed_rank, failure, error);
 }
 
 /// If several ranks failed, all get the error of the lowest; what was thrown on this one must not be lost either.
-void PreemptionCheckpointHandler::Impl::hear_error_of_own(int origin_rank, const core::Failure& mine,
-                                                          const std::exception_ptr& error) {
+void PreemptionCheckpointHandler::Impl::throw_received_with_own(int origin_rank, const core::Failure& mine,
+                                                                const std::exception_ptr& error) {
   try {
-    hear_error(origin_rank, mine);
+    throw_received(origin_rank, mine);
   } catch (const Error& received) {
     const bool is_of_the_program = received.code() == ErrorCode::cluster || received.code() == ErrorCode::usage;
     if (!is_of_the_program || (mine.code == ErrorCode::usage && origin_rank == comm_.rank())) {

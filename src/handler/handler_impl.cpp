@@ -237,15 +237,7 @@ void PreemptionCheckpointHandler::Impl::rest_threads(milliseconds limit) noexcep
 // Checks: what this rank sends, and what it gets.
 
 /// Without the memory to find out, the next check sends it.
-cluster::LocalView PreemptionCheckpointHandler::Impl::local_view() {
-  try {
-    return local_state();
-  } catch (const std::bad_alloc&) {
-    return {};
-  }
-}
-
-cluster::LocalView PreemptionCheckpointHandler::Impl::local_state() {
+cluster::LocalView PreemptionCheckpointHandler::Impl::local_view() try {
   if (notices_.take_hint()) {
     requested_ = cluster::RequestedSave::user;
   }
@@ -265,6 +257,8 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::local_state() {
     notices_.note_sent(deadline);
   }
   return view;
+} catch (const std::bad_alloc&) {
+  return {};
 }
 
 void PreemptionCheckpointHandler::Impl::handle(const cluster::CheckResult& check_result) {
@@ -275,7 +269,7 @@ void PreemptionCheckpointHandler::Impl::handle(const cluster::CheckResult& check
 void PreemptionCheckpointHandler::Impl::handle_problems(const cluster::CheckResult& check_result) {
   note_step_time(check_result);
   if (check_result.failed_rank >= 0) {
-    hear_error(check_result.failed_rank, {});
+    throw_received(check_result.failed_rank, {});
   }
   if (check_result.closing_index >= 0 && agreement_.index() > check_result.closing_index) {
     fail(std::make_exception_ptr(UsageError(

@@ -105,7 +105,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   bool has_heard = false;  ///< the program has asked for a notice, and there was one
   bool uses_run = false;
   bool counts_boundaries = false;  ///< save_checkpoint_if_preempted was called, and counts
-  bool is_over = false;            ///< the last save is made, and the program must leave
+  bool is_over = false;            ///< the last save is made: nothing more is saved, and the program leaves
   bool ended = false;              ///< after the last agreement, or while the exit function runs: there is no other
   bool finished = false;           ///< ended by `finish`
   bool step_is_open = false;       ///< between the begin and the end of a call of run
@@ -122,7 +122,6 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
 
   // Checks (handler_impl.cpp).
   [[nodiscard]] cluster::LocalView local_view();
-  [[nodiscard]] cluster::LocalView local_state();
   void handle(const cluster::CheckResult& check_result);
   void decide(const cluster::CheckResult& check_result);
   void handle_problems(const cluster::CheckResult& check_result);
@@ -204,8 +203,9 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void at_finalize() noexcept;
 
   // Errors (error_spreading.cpp).
-  [[noreturn]] void hear_error(int origin_rank, const core::Failure& mine);
-  [[noreturn]] void hear_error_of_own(int origin_rank, const core::Failure& mine, const std::exception_ptr& error);
+  [[noreturn]] void throw_received(int origin_rank, const core::Failure& mine);
+  [[noreturn]] void throw_received_with_own(int origin_rank, const core::Failure& mine,
+                                            const std::exception_ptr& error);
   void announce_failure();
   [[nodiscard]] std::chrono::milliseconds error_limit() const;
   [[nodiscard]] bool ranks_are_missing() const;

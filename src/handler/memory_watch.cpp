@@ -200,7 +200,7 @@ void add_globals(Bytes file, std::uint64_t moved, std::vector<Global>& globals) 
 }
 
 /// The program, and the libraries that came with it.
-bool is_looked_at(const std::string& path) {
+bool is_read(const std::string& path) {
   constexpr std::array kLibraries{"libmpi", "libopen-", "libpmix", "libhdf5", "libuc", "libfabric", "libreprieve"};
   const std::string file = path.substr(path.rfind('/') + 1);
   const bool is_system = path.starts_with("/usr/") || path.starts_with("/lib");
@@ -209,7 +209,7 @@ bool is_looked_at(const std::string& path) {
 
 int add_globals_of(::dl_phdr_info* info, std::size_t, void* globals) {
   const std::string path = info->dlpi_name[0] == '\0' ? "/proc/self/exe" : info->dlpi_name;
-  const core::Descriptor file(is_looked_at(path) ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1);
+  const core::Descriptor file(is_read(path) ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1);
   struct stat status = {};
   if (file.is_open() && ::fstat(file.get(), &status) == 0) {
     const auto mapped =

@@ -69,7 +69,7 @@ inline constexpr std::chrono::hours kAssumedMtbf{24};
 inline constexpr double kMostSaving = 0.01;
 inline constexpr std::chrono::minutes kLeastInterval{10};
 
-/// The time between two saves. The program stands still for @p cost in each of them.
+/// The time between two saves. The program stands still for @p cost in each save.
 std::chrono::duration<double> automatic_interval(std::chrono::duration<double> cost);
 
 // When a run reports its progress, for `reprieve status` and `reprieve report`.

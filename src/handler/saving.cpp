@@ -587,7 +587,7 @@ void PreemptionCheckpointHandler::Impl::close() {
   }
   const cluster::CheckResult check_result = agreement_.close();
   if (check_result.failed_rank >= 0) {
-    hear_error(check_result.failed_rank, {});
+    throw_received(check_result.failed_rank, {});
   }
   ended = true;
   rest_threads(config.peer_timeout);

@@ -244,13 +244,13 @@ void CheckpointManager::Impl::mark_finished(std::uint64_t run_calls) {
 
 std::optional<std::uint64_t> CheckpointManager::Impl::finished_at() {
   const char* what = "looking whether the run is finished";
-  const auto refresh = [&] {
+  const auto read_mark = [&] {
     const auto mark = comm.is_rank_0() ? identity->finished() : std::nullopt;
     // Since then something was saved, or somebody removed the newest to go back: then it is not finished.
     const bool holds = mark && manager::mark_of_end(directory, *identity, mark->run_calls) == *mark;
     return comm.max(holds ? static_cast<std::int64_t>(mark->run_calls) : -1, what);
   };
-  const std::int64_t finished = comm.together(refresh, what);
+  const std::int64_t finished = comm.together(read_mark, what);
   return finished < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(finished));
 }
 
@@ -363,11 +363,11 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(con
 std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std::function<void()>& initialize) {
   agree_on_half_restored();
   bool has_local_copies = !options.local_directory.empty();
-  const auto refresh = [&] {
+  const auto check_files = [&] {
     directory.check_checkpoints_are_files();
     has_local_copies = has_local_copies || directory.opened().contains(manager::kFlushedName);
   };
-  comm.on_rank_0(refresh, "listing the checkpoints");
+  comm.on_rank_0(check_files, "listing the checkpoints");
   has_local_copies = !drill && comm.max(has_local_copies ? 1 : 0, "listing the checkpoints") != 0;
   manager::RestoreFallback walk(*this);
   try {

@@ -105,8 +105,8 @@ bool is_left(const core::Directory& directory, const std::string& file) {
 }
 
 /// @param corrupt  if not null, gets what is wrong with a part that nobody has made void
-std::optional<FoundPart> look_at(const core::Directory& directory, const std::string& file,
-                                 std::vector<std::string>* corrupt = nullptr) {
+std::optional<FoundPart> find_part(const core::Directory& directory, const std::string& file,
+                                   std::vector<std::string>* corrupt = nullptr) {
   try {
     const storage::PosixFile part = open_part(directory, file, O_RDONLY);
     try {
@@ -151,7 +151,7 @@ std::vector<FoundPart> parts_in(const core::Directory& directory, const std::str
   std::vector<FoundPart> found;
   for (const core::DirectoryEntry& entry : directory.list()) {
     if (is_part(entry)) {
-      if (auto part = look_at(directory, entry.name, corrupt)) {
+      if (auto part = find_part(directory, entry.name, corrupt)) {
         found.push_back(std::move(*part));
         found.back().host = host;
       }
@@ -242,7 +242,7 @@ void NodeDirectory::remove_if(
 void NodeDirectory::remove_up_to(const storage::SaveIdentity& newest, const LaunchRecord& last) const noexcept {
   remove_if([&](const core::Directory& there, const std::string& file) {
     std::vector<std::string> corrupt;
-    const auto part = look_at(there, file, &corrupt);
+    const auto part = find_part(there, file, &corrupt);
     if (!part) {
       return corrupt.empty();  // a part that is corrupt stays for whoever looks into it
     }
@@ -306,7 +306,7 @@ void NodeDirectory::make_partner_parts_void(const std::string& launch, const std
   for (const int rank : kept) {
     for (int slot = 0; slot < kLocalSlots; ++slot) {
       const std::string name = partner_part_name(launch, rank, slot);
-      const auto part = directory->contains(name) ? look_at(*directory, name) : std::nullopt;
+      const auto part = directory->contains(name) ? find_part(*directory, name) : std::nullopt;
       if (part && part->name.copy.save.save < save) {
         storage::void_commit_record(open_part(*directory, name, O_RDWR));
       }
@@ -495,7 +495,7 @@ void remove_flushed_parts(const core::Directory& checkpoints, const std::string&
     if (entry.name.ends_with(kUnfinishedSuffix)) {
       return is_abandoned(directory, entry.name);
     }
-    const auto part = is_part(entry) ? look_at(directory, entry.name) : std::nullopt;
+    const auto part = is_part(entry) ? find_part(directory, entry.name) : std::nullopt;
     return part && part->name.copy.prefix == prefix && !is_newer(part->name.copy.save, newest);
   });
 }

@@ -251,9 +251,9 @@ bool supervisor_has_gone(const std::filesystem::path& run_directory) {
          ::flock(above.descriptor(), LOCK_SH | LOCK_NB) == 0;
 }
 
-/// The supervisor gives notice by a file in the directory of the run. Its death is one too: nobody would hear of the
-/// end of the job any more.
-std::optional<Announcement> find_supervisor(const std::filesystem::path& run_directory) {
+/// The supervisor gives notice by a file in the directory of the run. Its death is one too: nobody would
+/// report the end of the job.
+std::optional<Announcement> supervisor_notice(const std::filesystem::path& run_directory) {
   try {
     // Opened each time: else a network file system shows what was there before.
     const auto directory = core::Directory::open(run_directory);
@@ -303,7 +303,7 @@ NoticeSources::NoticeSources(const SourceSettings& settings)
   }
   if (settings.run_directory) {
     add(std::make_unique<Question>("reprieve run",
-                                   [directory = *settings.run_directory] { return find_supervisor(directory); }),
+                                   [directory = *settings.run_directory] { return supervisor_notice(directory); }),
         std::min(settings.poll_interval, kSupervisorInterval), settings.signal_grace);
   }
   if (settings.deadline) {

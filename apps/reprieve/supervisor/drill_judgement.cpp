@@ -19,7 +19,7 @@ namespace {
 using Grade = Finding::Grade;
 
 constexpr const char* kUseRun =
-    "start it under `reprieve run`, which keeps the platform's signals from the launcher and signals the ranks";
+    "start it under `reprieve run`, which keeps the platform's signals from the launcher and notifies the ranks";
 constexpr const char* kSeeAbove = "see what the program said above; --timeout if it needs longer";
 constexpr const char* kEarlierNotice = "let it work longer, or send the notice earlier: --after, --after-steps";
 constexpr const char* kRepairFirst = "repair this first; what the program said stands above";
