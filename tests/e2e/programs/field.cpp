@@ -179,12 +179,12 @@ class Field {
   /// Where an element of this rank lies in the whole field.
   [[nodiscard]] std::uint64_t place(std::uint64_t i) const {
     const std::uint64_t width = columns_ / static_cast<std::uint64_t>(size_);
-    return options_.contains("pieces") ? i / width * columns_ + piece_ * width + i % width : first_ + i;
+    return in_pieces_ ? i / width * columns_ + piece_ * width + i % width : first_ + i;
   }
 
   [[nodiscard]] reprieve::DistributedLayout layout() const {
     const std::uint64_t width = columns_ / static_cast<std::uint64_t>(size_);
-    if (options_.contains("pieces")) {
+    if (in_pieces_) {
       return {{elements_ / columns_, columns_}, {0, piece_ * width}, {elements_ / columns_, width}};
     }
     if (options_.contains("columns")) {
@@ -420,6 +420,7 @@ class Field {
   std::filesystem::path directory_;
   std::chrono::milliseconds step_time_;
   Options options_;
+  bool in_pieces_ = options_.contains("pieces");  // asked for at each element
   int rank_ = 0;
   int size_ = 1;
   std::uint64_t elements_ = number("elements", 1000);
