@@ -18,8 +18,8 @@ that matter most (labels unit and quick): in less than 15 minutes on two cores.
   --exclude REGEX  leave out tests with such a name
   --targets LIST  build only these ("unit_tests mpi_tests"), for a label that needs no more
   --build-only    build, and run no test
-  --jobs N        compilers at a time (default: the number of cores). Twice as many tests, which mostly wait; each rank of
-                  a test counts as one
+  --jobs N        compilers at a time (default: the number of cores). Twice as many tests, which mostly wait; two ranks
+                  of a test count as one
   --no-install    leave the packages alone
 END
 }

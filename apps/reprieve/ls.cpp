@@ -26,8 +26,8 @@ Examples:
   reprieve ls checkpoints
   reprieve ls run1 run2                           of several directories
   file=$(reprieve ls --latest checkpoints)        the path of the newest one, for scripts
-  reprieve ls checkpoints --local /dev/shm        what lies in the memory of this node besides? Without --local this is
-                                                  told where the last run took node-local copies
+  reprieve ls checkpoints --local /dev/shm        what lies in the memory of this node besides? Listed also without
+                                                  --local, if the last run took node-local copies
   reprieve ls --all-local                         what of mine fills the memory of this node, of all directories?
   reprieve ls checkpoints --json | jq '.checkpoints[-1].step'
 

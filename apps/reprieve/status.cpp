@@ -166,7 +166,7 @@ processes. The run itself notices nothing of it, and may work on another node.
 
   STATE    running; leaving: it has a notice; saved: it has left, to be started again; finished; failed; gone: it has
            ended without a word, so it was killed, or its node was lost; ended: it had a manager without a handler,
-           which tells nothing of its end
+           which writes nothing about its end
   STEP     calls of run(). With ~ it follows from the rate since the run last reported its step (every minute, or step)
   LEFT     how long the run still takes at this rate, if it says how many steps it makes (termination.total_steps)
   SAVED    the step of the last checkpoint

@@ -16,7 +16,7 @@ namespace {
 constexpr std::chrono::microseconds kRoundPoll{50};
 
 /// A main thread that a round holds looks without a pause at first: most rounds take less.
-constexpr std::chrono::microseconds kLookWithoutPause{300};
+constexpr std::chrono::microseconds kPollWithoutPause{300};
 
 /// With the shortest steps, main threads check at least after so many of them.
 constexpr std::int64_t kLongestGlanceStride = 1024;
@@ -29,7 +29,7 @@ constexpr int kWakeTag = 2;
 constexpr int kChildren = 8;
 
 /// Polls between two checks for ranks that have given up: these wait for two seconds.
-constexpr std::int64_t kLooksPerPresencePoll = 50;
+constexpr std::int64_t kPollsPerPresenceCheck = 50;
 
 std::vector<int> neighbours_in_tree(int rank, int size) {
   std::vector<int> neighbours;
@@ -113,7 +113,7 @@ BoundaryIndex RoundThread::next_check() {
     if (phase_ != Phase::running) {
       return phase_ == Phase::decided ? check_at_ : kNever;
     }
-    if (Clock::now() - start > kLookWithoutPause) {
+    if (Clock::now() - start > kPollWithoutPause) {
       changed_.wait_for(lock, kRoundPoll);
     }
   }
@@ -362,7 +362,7 @@ struct MpiRoundChannel::Exchange {
   std::vector<std::int64_t> received;  ///< numbers of rounds, one from each neighbour
   std::vector<MPI_Request> requests;   ///< in one row, so that one call drives them all: each call may yield the core
   bool woken = false;
-  std::int64_t looks = 0;
+  std::int64_t polls = 0;
   RoundVector mine{};
   RoundVector result{};
 };
@@ -427,7 +427,7 @@ bool MpiRoundChannel::test(RoundVector& result) {
 }
 
 bool MpiRoundChannel::others_gave_up() {
-  return ++exchange_->looks % kLooksPerPresencePoll == 0 && comm_.presence_check_seen();
+  return ++exchange_->polls % kPollsPerPresenceCheck == 0 && comm_.presence_check_seen();
 }
 
 void MpiRoundChannel::give_up() {

@@ -97,12 +97,12 @@ BackgroundTask::~BackgroundTask() {
 bool BackgroundTask::done() const noexcept { return shared_->done; }
 
 bool BackgroundTask::wait_for(std::chrono::milliseconds limit) const {
-  constexpr std::chrono::milliseconds kLook{500};
+  constexpr std::chrono::milliseconds kPoll{500};
   std::unique_lock lock(shared_->mutex);
   const auto is_done = [this] { return shared_->done.load(); };
   RunningTime waited;
   for (auto left = limit; left.count() > 0 && !is_done();) {
-    static_cast<void>(shared_->ended.wait_for(lock, std::min(left, kLook), is_done));
+    static_cast<void>(shared_->ended.wait_for(lock, std::min(left, kPoll), is_done));
     left = limit - std::chrono::duration_cast<std::chrono::milliseconds>(waited.elapsed());
   }
   return is_done();

@@ -32,7 +32,7 @@ void write_error_report(const core::Directory& directory, const ErrorReport& rep
 /// Removes the file of an earlier run.
 void remove_error_report(const core::Directory& directory) noexcept;
 
-/// A process of another rank on this host. Its start tells it from a later process with the same number.
+/// A process of another rank on this host. Its start distinguishes it from a later process with the same number.
 struct Neighbour {
   pid_t pid = 0;
   std::uint64_t start = 0;  ///< see core::ProcessStat

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 /// What a save leaves open is checked again after this time.
 constexpr milliseconds kAlarmAfterSave{1000};
 /// While the program trains on, the length of its steps is checked so often.
-constexpr milliseconds kLookWhileTrainingOn{1000};
+constexpr milliseconds kPollWhileTrainingOn{1000};
 /// Before rank 0 asks once more whether the save in the background is written everywhere.
 constexpr milliseconds kAskForCommitAgain{50};
 
@@ -342,7 +342,7 @@ void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
   }
   if (policy_.trains_on() && notice && notice->deadline && policy_.has_check_result()) {
     const auto lead = std::chrono::duration_cast<Clock::duration>(handler::final_save_lead(policy_.grace()));
-    wake_at(std::min<Clock::time_point>(now + kLookWhileTrainingOn, *notice->deadline - lead));
+    wake_at(std::min<Clock::time_point>(now + kPollWhileTrainingOn, *notice->deadline - lead));
   }
   threads_->thread.set_alarm(alarm);
 }

@@ -101,8 +101,8 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   std::uint64_t run_calls = 0;
   std::optional<SaveReport> last_save;  ///< committed by this handler
   int scope_depth = 0;
-  int patient_scopes = 0;  ///< of these, those that save at their end
-  bool has_heard = false;  ///< the program has asked for a notice, and there was one
+  int patient_scopes = 0;   ///< of these, those that save at their end
+  bool saw_notice = false;  ///< the program has asked for a notice, and there was one
   bool uses_run = false;
   bool counts_boundaries = false;  ///< save_checkpoint_if_preempted was called, and counts
   bool is_over = false;            ///< the last save is made: nothing more is saved, and the program leaves

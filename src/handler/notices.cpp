@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds kShortWait{10};
 /// Steps after which a notice is acted on where the steps are as long as the checks were planned for.
 constexpr std::int64_t kUsualWait = 2;
 /// Seldom enough to be lost among what else an idle system does, and soon beside any grace period.
-constexpr std::chrono::milliseconds kLookAtNotices{100};
+constexpr std::chrono::milliseconds kNoticePoll{100};
 
 }  // namespace
 
@@ -141,7 +141,7 @@ void NoticeWatch::watch(const std::stop_token& stop) {
   bool stands = false;
   bool has_acted = false;
   std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, stop, kLookAtNotices, [&] { return stop.stop_requested(); })) {
+  while (!stopped_.wait_for(lock, stop, kNoticePoll, [&] { return stop.stop_requested(); })) {
     try {
       if (!has_notice_()) {
         stands = has_acted = false;

@@ -95,7 +95,7 @@ const std::optional<std::uint64_t>& PreemptionCheckpointHandler::already_finishe
 }
 
 const std::optional<TerminationNotice>& PreemptionCheckpointHandler::preemption_notice() const noexcept {
-  impl_->has_heard = impl_->has_heard || impl_->notices().agreed().has_value();
+  impl_->saw_notice = impl_->saw_notice || impl_->notices().agreed().has_value();
   return impl_->notices().agreed();
 }
 

@@ -89,7 +89,7 @@ void RunLog::step(std::uint64_t run_calls, std::chrono::nanoseconds length) noex
 namespace {
 
 constexpr std::uint64_t kFirstMemoryLook = 2;
-constexpr int kMemoryLooks = 6;
+constexpr int kMemorySamples = 6;
 constexpr int kCallsInPause = 20;
 constexpr std::chrono::milliseconds kPauseForMemory{300};  // the pollers look ten times a second
 
@@ -126,7 +126,7 @@ void DryRun::watch_memory(cluster::Communicator& comm, const Checkpoint::Registr
     std::this_thread::sleep_for(kPauseForMemory);
     memory_watch_.after_pause();
   }
-  if (++memory_looks_ == kMemoryLooks) {
+  if (++memory_samples_ == kMemorySamples) {
     watch_memory_at_ = kNever;
     log_.write(memory_watch_.changes(variables));
   }

@@ -93,7 +93,7 @@ class DryRun {
   std::uint64_t leave_at_ = kNever;  ///< the same
   std::uint64_t watch_memory_at_ = kNever;
   MemoryWatch memory_watch_;
-  int memory_looks_ = 0;
+  int memory_samples_ = 0;
   RunLog& log_;
 };
 

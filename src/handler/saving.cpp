@@ -508,7 +508,7 @@ void PreemptionCheckpointHandler::Impl::act_on_notice_at_end(bool is_last) {
 /// A program that knows of a notice may have ended its loop early.
 bool PreemptionCheckpointHandler::Impl::left_loop_for_notice() {
   const bool is_complete = config.total_steps > 0 && run_calls >= config.total_steps;
-  return !is_complete && comm_.max(has_heard ? 1 : 0, "finishing") > 0;
+  return !is_complete && comm_.max(saw_notice ? 1 : 0, "finishing") > 0;
 }
 
 bool PreemptionCheckpointHandler::Impl::another_handler_has_left() {

@@ -141,7 +141,7 @@ std::vector<std::uint64_t> CheckpointDirectory::numbers() {
     int ignored = 0;
     if (number && is_file(opened(), entry, ignored)) {
       numbers.push_back(*number);
-    } else if (number && told_.insert(*number).second) {
+    } else if (number && warned_.insert(*number).second) {
       core::log::warning("{} has the name of a checkpoint, but is not a file: passed over",
                          (path_ / entry.name).string());
     }

@@ -203,7 +203,7 @@ class CheckpointDirectory {
   std::shared_ptr<Recycling> recycling_;     ///< of the file that was retired last
   std::optional<core::BackgroundTask> recycling_task_;
   std::optional<Left> recycled_left_;
-  std::set<std::uint64_t> told_;  ///< numbers with a warning that they are no files
+  std::set<std::uint64_t> warned_;  ///< numbers with a warning that they are no files
 };
 
 }  // namespace reprieve::manager

@@ -254,7 +254,7 @@ void DirectoryLock::flush_mark() const {
 
 /// A purge of old files takes the lock file too. The lock is still held then, by the handle, and nobody else has one as
 /// long as there is no file of its name: whoever makes it first has the lock.
-void DirectoryLock::make_anew() {
+void DirectoryLock::make_again() {
   core::Descriptor made = directory_.open_file(name_, O_RDWR | O_CREAT | O_EXCL, core::kOwnFile);
   closed_on_fork_ = {};
   std::swap(descriptor_, made);
@@ -274,7 +274,7 @@ void DirectoryLock::check_held() {
                                           "job is started again");
   }
   if (!directory_.contains(name_)) {
-    make_anew();
+    make_again();
   }
   if (!is_the_file_at_its_path()) {
     throw StorageError(ErrorCode::locked, "another run has taken over the checkpoint directory " +

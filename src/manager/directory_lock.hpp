@@ -85,7 +85,7 @@ class DirectoryLock {
   [[nodiscard]] bool try_lock();
   [[nodiscard]] bool is_the_file_at_its_path() const;
   void open_file();
-  void make_anew();
+  void make_again();
   void write_mark();
 
   core::Directory directory_;

@@ -39,7 +39,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLookWhileWaiting{50};
+constexpr milliseconds kPollWhileWaiting{50};
 /// How long the others are given to flush theirs: at least this, and at most that.
 constexpr Clock::duration kLeastWaitForOthers = milliseconds(500);
 constexpr Clock::duration kMostWaitForOthers = std::chrono::seconds(10);
@@ -168,7 +168,7 @@ struct EmergencySave::Work {
   void wait(Clock::duration time) const {
     const auto end = Clock::now() + time;
     while (!stopped && Clock::now() < end) {
-      std::this_thread::sleep_for(kLookWhileWaiting);
+      std::this_thread::sleep_for(kPollWhileWaiting);
     }
   }
 
@@ -200,7 +200,7 @@ struct EmergencySave::Work {
       return holds_until != 0 && (now.time_since_epoch().count() < holds_until || (last > now - kNoProgress));
     };
     while (!stopped && is_held()) {
-      std::this_thread::sleep_for(kLookWhileWaiting);
+      std::this_thread::sleep_for(kPollWhileWaiting);
       if (const auto after = staged(); after != before) {
         before = after;
         last = Clock::now();

@@ -415,10 +415,10 @@ void LocalCopies::report_begun(const storage::LocalCopy& copy) {
 /// There can be some in each second. What one costs is the mean of all.
 void LocalCopies::report_complete() {
   const auto now = std::chrono::steady_clock::now();
-  if ((completed_ & (completed_ - 1)) != 0 && now < told_ + kNewsInterval) {
+  if ((completed_ & (completed_ - 1)) != 0 && now < reported_ + kNewsInterval) {
     return;
   }
-  told_ = now;
+  reported_ = now;
   const auto text = [](const Taken& copy) {
     return core::event_time(std::chrono::system_clock::time_point(std::chrono::microseconds(copy.time_us)));
   };

@@ -111,9 +111,9 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   bool has_reported_missing_partner_ = false;
   bool last_has_failed_ = false;  ///< on another rank; this one's thread continued
   Taken last_;
-  Taken sent_;                                    ///< the last copy that is sent to the partners, or was
-  Taken at_partner_;                              ///< the newest one that is complete there
-  std::chrono::steady_clock::time_point told_{};  ///< when a complete copy was reported last
+  Taken sent_;                                        ///< the last copy that is sent to the partners, or was
+  Taken at_partner_;                                  ///< the newest one that is complete there
+  std::chrono::steady_clock::time_point reported_{};  ///< when a complete copy was reported last
   /// The newest checkpoint, by run and save, when the last `LocalCopyBegun` was written.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> begun_after_;
   std::uint64_t taken_ = 0;

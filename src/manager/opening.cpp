@@ -73,6 +73,23 @@ milliseconds opening_timeout(const ManagerOptions& options) {
          std::clamp(options.lock_timeout, milliseconds(0), kLongestTimeout);
 }
 
+namespace {
+
+std::string not_seen_text(cluster::Communicator& comm, const fs::path& directory) {
+  if (comm.is_rank_0()) {
+    return fmt::format(
+        "rank 0 does not see the lock file in {} that it has opened: it must lie on a file system that shows at once "
+        "what is written; to keep checkpoints in a cloud, copy them there (`reprieve run --after-commit`)",
+        directory.string());
+  }
+  return fmt::format(
+      "rank {} on host {} does not see the checkpoint directory {} that rank 0 on host {} has opened: it must lie on a "
+      "file system that all nodes share",
+      comm.rank(), comm.host(), directory.string(), comm.host_of(0));
+}
+
+}  // namespace
+
 void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory& directory,
                                const std::optional<DirectoryLock>& lock) {
   constexpr const char* what = "looking at the checkpoint directory from all ranks";
@@ -102,12 +119,7 @@ void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory&
   }
   comm.agree(core::capture([&] {
                if (!shared) {
-                 throw StorageError(
-                     ErrorCode::io,
-                     fmt::format("rank {} on host {} does not see the checkpoint directory {} that the "
-                                 "rank 0 on host {} has opened: it must lie on a file system that all "
-                                 "nodes share{}",
-                                 comm.rank(), comm.host(), directory.path().string(), comm.host_of(0), problem));
+                 throw StorageError(ErrorCode::io, not_seen_text(comm, directory.path()) + problem);
                }
              }),
              what);

@@ -124,7 +124,7 @@ namespace reprieve {
 namespace {
 
 /// The interval between checks whether the processes have gone.
-constexpr std::chrono::milliseconds kLookInterval{20};
+constexpr std::chrono::milliseconds kPollEvery{20};
 
 }  // namespace
 
@@ -234,7 +234,7 @@ void PreemptionWatcher::block_until_worker_exit(std::chrono::milliseconds limit)
                                           std::chrono::duration<double>(limit).count(), fmt::join(living, ", ")),
                               {});
     }
-    std::this_thread::sleep_for(kLookInterval);
+    std::this_thread::sleep_for(kPollEvery);
   }
 }
 

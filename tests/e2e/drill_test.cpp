@@ -365,7 +365,7 @@ TEST_F(DrillSurvival, OfABareMpirunThatGetsSigusr1) {
   expect_nothing_left();
 }
 
-TEST_F(DrillSurvival, WhenOneRankAloneIsTold) {
+TEST_F(DrillSurvival, WhenOneRankAloneIsNotified) {
   const Result result = drill({"--as", "rank", "--after", "500ms"}, simulation(20));
   expect_survival(result);
   EXPECT_EQ(result.report["notice"]["arrivals"].size(), 1U) << result.all();

@@ -254,7 +254,7 @@ TEST_F(HeatXdmf, TheToolWritesTheSame) {
   EXPECT_EQ(read_text(checkpoints_ / "heat.xdmf"), written);
 }
 
-TEST_F(HeatXdmf, TheToolTellsWhatIsWrong) {
+TEST_F(HeatXdmf, TheToolSaysWhatIsWrong) {
   run(1, {"--steps", "5", "--xdmf", "none"});
   EXPECT_FALSE(fs::exists(checkpoints_ / "heat.xdmf"));
   Process wrong_time({{program("reprieve"), "xdmf", checkpoints_.string(), "--time", "tmie"}});

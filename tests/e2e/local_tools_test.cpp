@@ -146,7 +146,7 @@ TEST_F(LocalSupervised, ARunThatIsGivenUpLeavesACheckpoint) {
   EXPECT_EQ(last_restore().at("number"), made.at(0).at("number"));
 }
 
-TEST_F(LocalSupervised, ItMayBeToldToLeaveThem) {
+TEST_F(LocalSupervised, ItLeavesThemOnRequest) {
   const auto job = start_supervised({"--no-drain"});
   EXPECT_GT(kill_after(*job, 30), 30);
   EXPECT_THAT(job->err(), Not(HasSubstr("node-local copies:")));

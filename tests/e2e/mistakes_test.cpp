@@ -3,8 +3,10 @@
 // each rank.
 
 #include <gmock/gmock.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -16,6 +18,7 @@ namespace reprieve::test {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
 constexpr int kManyRanks = 16;
@@ -88,6 +91,24 @@ TEST_F(Mistake, ADirectoryThatIsAFile) {
 }
 
 /// A loop that an error has ended looks like one that is done.
+/// Such a mount shows no file that is open for writing.
+TEST_F(Mistake, ACloudThatIsMountedWithoutACacheOfWrites) {
+  const fs::path mounted = files_.path() / "mounted";
+  fs::create_directory(mounted);
+  const fs::path cloud = files_.path() / "cloud";
+  fs::create_directories(cloud / "bucket");
+  Process mount({.arguments = {"rclone", "mount", ":local:" + cloud.string(), mounted.string()}});
+  if (!wait_until([&] { return fs::exists(mounted / "bucket") || mount.wait(0ms); }, 10s) || mount.wait(0ms)) {
+    GTEST_SKIP() << "rclone mounts nothing here: " << mount.err();
+  }
+  directory_ = mounted / "checkpoints";
+  const Result result = run(2);
+  mount.send(SIGTERM);
+  EXPECT_TRUE(mount.wait(kHang)) << mount.err();
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("rank 0 does not see the lock file"));
+}
+
 TEST_F(Mistake, ALoopInCThatAsksForNoStatus) {
   Mpirun job({.ranks = 2, .arguments = {program("e2e_no_status"), directory_.string()}, .mpirun_options = quiet_});
   EXPECT_EQ(job.wait(kHang), 1) << job.out() << job.err();

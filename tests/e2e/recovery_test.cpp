@@ -55,7 +55,7 @@ std::string undisturbed() {
   return job.out();
 }
 
-TEST_F(Recovery, StartsItsWorkersAnewAfterASigterm) {
+TEST_F(Recovery, StartsItsWorkersAgainAfterASigterm) {
   const auto job = start({"--step-ms", "50"});
   wait_for(*job, "ready", 1);
   ASSERT_TRUE(job->send_to_rank(1, SIGTERM));

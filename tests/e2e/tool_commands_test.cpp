@@ -21,7 +21,7 @@ using ::testing::Not;
 
 class ToolGeneral : public ToolTest {};
 
-TEST_F(ToolGeneral, HelpTeachesByExamplesAndTellsTheExitCodes) {
+TEST_F(ToolGeneral, HelpTeachesByExamplesAndNamesTheExitCodes) {
   const Result help = tool({"--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.out, HasSubstr("3 missing, 4 a run uses the directory"));

@@ -273,7 +273,7 @@ TEST_F(TrainerSource, AnAwsRebalanceSavesAndContinues) {
   expect_saved(*job, "metadata server of AWS", 42, 2);
 }
 
-TEST_F(TrainerSource, AzureHearsThatTheStateIsSaved) {
+TEST_F(TrainerSource, AzureLearnsThatTheStateIsSaved) {
   const auto job = start_in_cloud("azure", {{"REPRIEVE_TERMINATION_GRACE_MARGIN_S", "25"}});
   EXPECT_TRUE(server_.acknowledgements().empty());
   server_.set_scheduled_events(R"({"DocumentIncarnation": 2, "Events": [{"EventId": "E7", "EventType": "Preempt",

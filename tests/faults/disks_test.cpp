@@ -300,7 +300,7 @@ class FullDisk : public NoSpace, public testing::WithParamInterface<std::string>
 };
 
 /// Before a byte is written: the space is asked for first.
-TEST_P(FullDisk, IsToldWithNeededAndAvailableBytes) {
+TEST_P(FullDisk, IsReportedWithNeededAndAvailableBytes) {
   REPRIEVE_NEEDS_MOUNT(GetParam(), options());
   ByOrder job(run_);
   EXPECT_EQ(job.opened(), "done");

@@ -98,7 +98,7 @@ SeenError error_of_start(Checkpoint& checkpoint, const std::filesystem::path& di
   return same_error([&] { const PreemptionCheckpointHandler handler(MPI_COMM_WORLD, checkpoint, directory, {}); });
 }
 
-TEST_P(AnnotatedHandler, RanksThatSayDifferentThingsAreToldWhenItIsMade) {
+TEST_P(AnnotatedHandler, RanksThatSayDifferentThingsAreReportedWhenItIsMade) {
   REPRIEVE_NEEDS_RANKS(2);
   checkpoint.annotate("time", {.units = world_rank() == 0 ? "s" : "min"});
   EXPECT_THAT(

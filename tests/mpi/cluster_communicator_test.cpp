@@ -182,7 +182,7 @@ TEST_F(CommunicatorTest, AFailureWithALongTextArrivesWhole) {
   EXPECT_EQ(error.message, text);
 }
 
-TEST_F(CommunicatorTest, MemoryThatIsNotThereIsToldWithItsSize) {
+TEST_F(CommunicatorTest, MemoryThatIsNotThereIsReportedWithItsSize) {
 #ifdef REPRIEVE_SANITIZED
   GTEST_SKIP() << "sanitizers end a program that asks for so much memory";
 #endif

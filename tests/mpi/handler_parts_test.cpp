@@ -64,7 +64,7 @@ bool everywhere(bool mine) {
   return all != 0;
 }
 
-TEST(HandlersOfParts, EachSavesWhenAllAreTold) {
+TEST(HandlersOfParts, EachSavesWhenAllAreNotified) {
   const SharedTemporaryDirectory directory;
   const PartComm part(color());
   int saved_at = 0;

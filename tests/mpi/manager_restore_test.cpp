@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 class RestoreTest : public ManagerTest {};
 
-TEST_F(RestoreTest, InfoTellsWhatWasSaved) {
+TEST_F(RestoreTest, InfoSaysWhatWasSaved) {
   CheckpointManager manager = open();
   CheckpointManager::SaveRequest request;
   request.number = 3;

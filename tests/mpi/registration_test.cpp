@@ -39,7 +39,7 @@ class RegistrationTest : public testing::Test {
   std::array<double, 4> field{};
 };
 
-TEST_F(RegistrationTest, NamesKindsAndTypesThatDifferAreTold) {
+TEST_F(RegistrationTest, NamesKindsAndTypesThatDifferAreReported) {
   REPRIEVE_NEEDS_RANKS(2);
   checkpoint.add_replicated("same", number);
   if (is_last()) {
@@ -62,7 +62,7 @@ TEST_F(RegistrationTest, NamesKindsAndTypesThatDifferAreTold) {
   EXPECT_THAT(error.message, AllOf(HasSubstr("'kind'"), HasSubstr("'type'"), HasSubstr("per_rank")));
 }
 
-TEST_F(RegistrationTest, SharedElementsThatOneRankAllowsAreTold) {
+TEST_F(RegistrationTest, SharedElementsThatOneRankAllowsAreReported) {
   REPRIEVE_NEEDS_RANKS(2);
   for (const int allows : {0, world_size() - 1}) {
     checkpoint = Checkpoint();
@@ -74,7 +74,7 @@ TEST_F(RegistrationTest, SharedElementsThatOneRankAllowsAreTold) {
   }
 }
 
-TEST_F(RegistrationTest, BoxesThatOverlapAreTold) {
+TEST_F(RegistrationTest, BoxesThatOverlapAreReported) {
   REPRIEVE_NEEDS_RANKS(2);
   checkpoint.add_distributed("field", field.data(),
                              {.global_shape = {4 * ranks()}, .offset = {3 * rank()}, .extent = {4}});

@@ -121,7 +121,7 @@ TEST_P(Records, WithoutAListOnOneSideTheBytesAreTaken) {
   EXPECT_EQ(cells, std::vector{cell()});
 }
 
-TEST_P(Records, RanksThatDifferAreTold) {
+TEST_P(Records, RanksThatDifferAreReported) {
   REPRIEVE_NEEDS_RANKS(2);
   std::vector<Cell> cells{cell()};
   add(cells);

@@ -152,7 +152,7 @@ TEST_F(SaveAfterARestart, TakesTheStructureFromTheFile) {
   expect_in_a_sound_file(3);
 }
 
-TEST_F(SaveAfterARestart, IsLaidOutAnewForOtherVariables) {
+TEST_F(SaveAfterARestart, IsLaidOutAgainForOtherVariables) {
   set(1);
   save_as(7, "");
   start_again();

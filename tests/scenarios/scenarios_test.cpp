@@ -164,7 +164,7 @@ TEST_F(Scenario, WithAGracePeriodTheTrainingContinues) {
   });
 }
 
-TEST_F(Scenario, AnExitFunctionThatReturnsContinuesAndHearsTheNextNotice) {
+TEST_F(Scenario, AnExitFunctionThatReturnsContinuesAndReceivesTheNextNotice) {
   repeat([&] {
     const auto job = start("run", {"step_us=50000", "keep_running=1"});
     ASSERT_NO_FATAL_FAILURE(wait_for_a_moment(*job));

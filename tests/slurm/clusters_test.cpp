@@ -276,7 +276,7 @@ TEST_F(SlurmDrill, SupervisedJobSurvivesAndStaysWhereItIs) {
   expect_survival(drill("-- reprieve run --slurm -- srun --mpi=pmix"));
 }
 
-TEST_F(SlurmDrill, GraceTimeTellsNobodyUnderMpirun) {
+TEST_F(SlurmDrill, GraceTimeNotifiesNobodyUnderMpirun) {
   const Json report = drill("--as slurm-grace --grace 1s -- mpirun");
   EXPECT_EQ(grade(report, "no_notice_sent"), "problem") << report.dump(2) << output_;
 }

@@ -51,7 +51,7 @@ TEST(AgreementVector, TheGreatestStepWithANoticeAndTheLowestRankCount) {
   EXPECT_GE(check_result.act_at, check_result.notice_index);
 }
 
-TEST(AgreementVector, TheLowestFailingRankIsHeard) {
+TEST(AgreementVector, TheErrorOfTheLowestFailingRankIsThrown) {
   EXPECT_EQ(fold({{.index = 1}, {.index = 1}, {.index = 1, .failed = true}, {.index = 1, .failed = true}}).failed_rank,
             2);
   EXPECT_EQ(fold({{.index = 1, .failed = true}}).failed_rank, 0);
@@ -79,7 +79,7 @@ TEST(AgreementVector, TheStrongestRequestAndTheSlowestStepCount) {
   EXPECT_EQ(check_result.step_time, 9ms);
 }
 
-TEST(AgreementVector, TheRankThatWaitedLeastTellsWhatACheckCosts) {
+TEST(AgreementVector, TheRankThatWaitedLeastShowsWhatACheckCosts) {
   EXPECT_EQ(fold({{.index = 1, .check_cost = 5us}, {.index = 1, .check_cost = 2us}}).check_cost, 2us);
   EXPECT_EQ(fold({{.index = 1, .check_cost = 5us}, {.index = 1}}).check_cost, 0us) << "one rank does not know it yet";
 }
@@ -157,7 +157,7 @@ TEST(CheckPlan, GrowsByFourAtMostAndShrinksAtOnce) {
   EXPECT_EQ(plan.stride(), 1);
 }
 
-TEST(CheckPlan, BeginsAnewWithAPhase) {
+TEST(CheckPlan, BeginsAgainWithAPhase) {
   CheckPlan plan = settled(10us);
   plan.restart();
   EXPECT_EQ(plan.stride(), 1);

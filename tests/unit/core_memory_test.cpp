@@ -172,7 +172,7 @@ class AvailableMemoryTest : public testing::Test {
   test::TemporaryDirectory root_;
 };
 
-TEST_F(AvailableMemoryTest, TheNodeTellsWhatItHasLeftAndNothingKnownIsNoLimit) {
+TEST_F(AvailableMemoryTest, TheNodeSaysWhatItHasLeftAndNothingKnownIsNoLimit) {
   EXPECT_EQ(read().of_node, UINT64_MAX);
   EXPECT_EQ(read().of_group, UINT64_MAX);
   write("proc/meminfo", "MemTotal:  9000 kB\nMemAvailable:     5000 kB\nBuffers: 1 kB\n");

@@ -233,7 +233,7 @@ TEST_F(DirectoryLockTest, AForkedChildDoesNotKeepIt) {
   EXPECT_EQ(message_of_failing(0ms), "");
 }
 
-TEST_F(DirectoryLockTest, MarkTellsRunsApart) {
+TEST_F(DirectoryLockTest, MarkDistinguishesRuns) {
   std::string first;
   {
     DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
@@ -247,7 +247,7 @@ TEST_F(DirectoryLockTest, MarkTellsRunsApart) {
 }
 
 /// A purge of old files takes the lock file of a long run as well.
-TEST_F(DirectoryLockTest, MakesAFileAnewThatWasRemoved) {
+TEST_F(DirectoryLockTest, MakesAFileAgainThatWasRemoved) {
   DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
   std::filesystem::remove(file);
   EXPECT_NO_THROW(lock.check_held());

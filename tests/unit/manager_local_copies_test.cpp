@@ -383,7 +383,7 @@ TEST_F(FlushedPartsTest, NothingIsLeftOfOneThatWasStopped) {
   }
 }
 
-TEST_F(FlushedPartsTest, OneThatIsWrittenAnewMeanwhileIsNotTaken) {
+TEST_F(FlushedPartsTest, OneThatIsWrittenAgainMeanwhileIsNotTaken) {
   for (const int at : {0, 1, 2, 3}) {
     storage::complete_part(part, kFlushedBytes, found.name, {{0}, {1}, std::nullopt});
     int asked = 0;

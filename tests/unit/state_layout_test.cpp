@@ -467,7 +467,7 @@ static_assert(!can_be_distributed<Vector (*)()> && can_be_distributed<Vector& (*
 static_assert(can_be_distributed<std::span<double> (*)()>);
 static_assert(!ValueFunction<double (*)()> && ValueFunction<double& (*)()>);
 
-TEST(MappedMemory, IsToldFromWhatIsNone) {
+TEST(MappedMemory, IsDistinguishedFromWhatIsNone) {
   const std::vector<char> memory(100'000);
   EXPECT_TRUE(core::is_mapped(memory.data(), memory.size()));
   EXPECT_TRUE(core::is_mapped(nullptr, 0));

@@ -215,7 +215,7 @@ TEST(ByOwner, AsksWhereEachItemBelongs) {
                UsageError);
 }
 
-TEST(ByOwners, OneListTellsWhereTheOthersGo) {
+TEST(ByOwners, OneListSaysWhereTheOthersGo) {
   auto velocities = SavedPieces::of_lists<int>({{10, 11, 20, 21}, {30, 31}});
   velocities.add_sibling("position", SavedPieces::of_lists<double>({{0.25, 0.75}, {0.5}}));
   const OwnersOf by_position = [](const PerRankPieces& pieces, int saved_rank, int size) {

@@ -112,7 +112,7 @@ TEST_F(WrittenRangesTest, RangesInAnyOrderAreFound) {
   }
 }
 
-TEST_F(WrittenRangesTest, WhereAllChangesOnlySomeAreLookedAtUntilThatEnds) {
+TEST_F(WrittenRangesTest, WhereAllChangesOnlySomeAreComparedUntilThatEnds) {
   const auto change_all = [&] {
     for (std::uint64_t range = 0; range < kManyRanges; ++range) {
       change(range);

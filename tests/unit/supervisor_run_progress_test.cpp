@@ -206,7 +206,7 @@ TEST(LaunchResult, FollowsFromTheRecordAndTheCode) {
   }
 }
 
-TEST(LaunchResult, WithoutRanksThePlatformTellsTheRestartCode) {
+TEST(LaunchResult, WithoutRanksThePlatformSaysTheRestartCode) {
   EXPECT_EQ(progress_of({}).restart_code(), 42);
   ::setenv("REPRIEVE_PLATFORM", "sge", 1);
   EXPECT_EQ(progress_of({}).restart_code(), 99) << "no rank was there to report it";
@@ -296,7 +296,7 @@ TEST_F(NoticePlanTest, IsSentOnRequestAndEverMoreRarelyUntilItArrives) {
   EXPECT_FALSE(due(1h));
 }
 
-TEST_F(NoticePlanTest, ProgramThatTellsNothingIsWaitedForOnlySoLong) {
+TEST_F(NoticePlanTest, ProgramThatSaysNothingIsWaitedForOnlySoLong) {
   plan_.request(start_);
   EXPECT_FALSE(due(59s));
   EXPECT_TRUE(due(60s));
@@ -378,16 +378,16 @@ TEST(RestartPolicy, HopelessErrorIsNotTriedAgain) {
 
 TEST(RestartPolicy, CheckpointThatKillsTwiceIsSuspected) {
   RestartPolicy policy({.restarts = 100});
-  EXPECT_EQ(policy.suspect(ended(End::failed, false)), std::nullopt);
-  EXPECT_EQ(policy.suspect(died_reading("/c/ckpt-20.h5")), std::nullopt);
-  EXPECT_EQ(policy.suspect(died_reading("/c/ckpt-20.h5")), std::filesystem::path("/c/ckpt-20.h5"));
-  EXPECT_EQ(policy.suspect(died_reading("/c/ckpt-20.h5")), std::filesystem::path("/c/ckpt-20.h5"));
+  EXPECT_EQ(policy.file_to_verify(ended(End::failed, false)), std::nullopt);
+  EXPECT_EQ(policy.file_to_verify(died_reading("/c/ckpt-20.h5")), std::nullopt);
+  EXPECT_EQ(policy.file_to_verify(died_reading("/c/ckpt-20.h5")), std::filesystem::path("/c/ckpt-20.h5"));
+  EXPECT_EQ(policy.file_to_verify(died_reading("/c/ckpt-20.h5")), std::filesystem::path("/c/ckpt-20.h5"));
   // The one before it has its own count.
-  EXPECT_EQ(policy.suspect(died_reading("/c/ckpt-10.h5")), std::nullopt);
-  EXPECT_EQ(policy.suspect(died_reading("/c/ckpt-10.h5")), std::filesystem::path("/c/ckpt-10.h5"));
+  EXPECT_EQ(policy.file_to_verify(died_reading("/c/ckpt-10.h5")), std::nullopt);
+  EXPECT_EQ(policy.file_to_verify(died_reading("/c/ckpt-10.h5")), std::filesystem::path("/c/ckpt-10.h5"));
 }
 
-TEST(RestartPolicy, TheLoopBeginsAnewWhereTheNextRunBeginsElsewhere) {
+TEST(RestartPolicy, TheLoopBeginsAgainWhereTheNextRunBeginsElsewhere) {
   RestartPolicy policy({.restarts = 100});
   EXPECT_TRUE(policy.decide(died_reading("/c/ckpt-20.h5"), false).restart);
   EXPECT_TRUE(policy.decide(died_reading("/c/ckpt-20.h5"), true).restart);

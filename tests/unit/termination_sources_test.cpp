@@ -255,7 +255,7 @@ TEST_F(PolledScript, AFailureIsToldOnceAndItContinues) {
   EXPECT_EQ(log.find("failed", first + 20), std::string::npos) << log;
 }
 
-TEST_F(PolledScript, OnlyASourceThatGaveNoticeHearsOfTheSave) {
+TEST_F(PolledScript, OnlyASourceThatGaveNoticeLearnsOfTheSave) {
   poller.saved();
   EXPECT_EQ(state_.saved, 0);
   find(Announcement{"1", "first"});

@@ -202,7 +202,7 @@ Json answers_about(const fs::path& log) {
 
 class RecordedRuns : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(RecordedRuns, AreToldAsTheyAlwaysWere) {
+TEST_P(RecordedRuns, AreReportedAsTheyAlwaysWere) {
   const fs::path log = kRecorded / (std::string(GetParam()) + ".jsonl");
   fs::path expected = log;
   expected.replace_extension(".json");
@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(Tool, RecordedRuns,
                          [](const auto& log) { return std::string(log.param); });
 
 /// The page names each field of the JSON, and the JSON has each that the page names.
-TEST_P(RecordedRuns, AreToldAsThePagePromises) {
+TEST_P(RecordedRuns, AreReportedAsThePagePromises) {
   const Json answers = answers_about(kRecorded / (std::string(GetParam()) + ".jsonl"));
   const test::JsonPage page;
   const auto expect = [&](const char* command, Json answer) {

@@ -114,7 +114,7 @@ TEST(SlurmConfig, IsReadAndWhatIsMissingIsNotSet) {
   EXPECT_EQ(none.requeue_exit, "");
 }
 
-TEST(Examination, OfASiteThatTellsJobsTooLate) {
+TEST(Examination, OfASiteThatNotifiesJobsTooLate) {
   MachineFacts facts = healthy_machine();
   facts.slurm = parse_slurm_config("KillWait = 2 sec\nPreemptMode = CANCEL,GANG\n");
   EXPECT_EQ(troubles(facts), (std::vector<std::string>{"preempt_mode", "preempt_send_user_signal", "kill_wait"}));

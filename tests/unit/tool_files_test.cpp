@@ -53,7 +53,7 @@ TEST_F(ToolFiles, WhatIsRetiredBeforeItsTurnIsLeftOut) {
   EXPECT_THAT(look([&](std::uint64_t) { fs::remove(directory / "ckpt-1.h5"); }), ElementsAre(2));
 }
 
-TEST_F(ToolFiles, WhereAllAreRetiredTheNextOnesAreLookedAt) {
+TEST_F(ToolFiles, WhereAllAreRetiredTheNextOnesAreRead) {
   put("ckpt-1.h5");
   const auto save_next = [&](std::uint64_t number) {
     if (number < 3) {

@@ -171,7 +171,7 @@ TEST(RunReport, ARunThatTellsItsStepsCannotHaveWorkedLongWithoutAWord) {
   EXPECT_THAT(report.times[kDown], about(4939.9));
 }
 
-TEST(RunReport, OfARunThatTellsNothingAllTimeAfterItsLastWordIsUnknown) {
+TEST(RunReport, OfARunThatReportsNothingAllTimeAfterItsLastWordIsUnknown) {
   const RunReport report = Log().start(0).ready(1, 0).start(100).ready(1, 0).finished(5, 50).report();
   expect_whole(report, 107);
   EXPECT_THAT(report.times[kUnknown], about(100));

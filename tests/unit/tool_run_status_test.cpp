@@ -156,7 +156,7 @@ TEST(RunStatus, ALocalCopyThatIsOlderThanACheckpointCountsForNothing) {
   EXPECT_TRUE(with({event("error", 99s, {{"message", "no more data"}})}).local);
 }
 
-TEST(RunStatus, EndsThatWereTold) {
+TEST(RunStatus, EndsThatWereReported) {
   EXPECT_EQ(status({start(0s), ready(1s, 0), event("finished", 9s, {{"run_calls", 5}})}).state, RunState::finished);
   EXPECT_EQ(status({start(0s), ready(1s, 0), event("exit", 9s, {{"run_calls", 5}})}).state, RunState::saved);
   const RunStatus failed = status({start(0s), ready(1s, 0), event("error", 9s, {{"message", "rank 3: no more data"}})});
@@ -174,7 +174,7 @@ TEST(RunStatus, AnEndWithoutAWord) {
   EXPECT_EQ(status({start(0s)}, true).state, RunState::starting);
 }
 
-TEST(RunStatus, OfAManagerWithoutAHandlerNobodyTellsTheEnd) {
+TEST(RunStatus, OfAManagerWithoutAHandlerNobodyReportsTheEnd) {
   const std::vector<Event> events{start(0s), save(5s, 1)};
   EXPECT_EQ(status(events, false).state, RunState::ended);
   EXPECT_EQ(status(events, true).state, RunState::running);

@@ -341,14 +341,14 @@ class JobSupervisor {
       return;
     }
     // A script that runs this in the background needs a moment to set its traps.
-    if (Clock::now() - begin_ >= kTimeToTrap && !std::exchange(batch_shell_looked_at_, true) &&
+    if (Clock::now() - begin_ >= kTimeToTrap && !std::exchange(batch_shell_checked_, true) &&
         !mortal_parent(::getpid()).empty()) {
       say("warning",
           "the shell of the batch script does not wait for signals: Slurm sends SIGTERM to it alone, it dies, and "
           "the job is killed before all is saved. Write `exec reprieve run ...` as the last line; `reprieve "
           "sbatch-template` prints another form, for scripts in which more lines follow");
     }
-    if (!run_->progress().ready() || std::exchange(wrapper_looked_at_, true)) {
+    if (!run_->progress().ready() || std::exchange(wrapper_checked_, true)) {
       return;
     }
     for (const auto& [record, manager] : run_->progress().managers()) {
@@ -418,12 +418,12 @@ class JobSupervisor {
     if (kill_at_ || run_->code() || !plan_.send_is_due(run_->progress(), Clock::now())) {
       return;
     }
-    const std::string told = run_->send_notice(why_, plan_.sent());
-    if (!told.empty()) {
+    const std::string sent_to = run_->send_notice(why_, plan_.sent());
+    if (!sent_to.empty()) {
       const bool unready = !run_->progress().has_handler();
       say("notice_sent",
-          fmt::format("sent {}{}", told, unready ? ", although the program never said that it is ready" : ""),
-          {{"to", told}, {"count", plan_.sent()}});
+          fmt::format("sent {}{}", sent_to, unready ? ", although the program never said that it is ready" : ""),
+          {{"to", sent_to}, {"count", plan_.sent()}});
     } else if (!std::exchange(unreachable_said_, true)) {
       say("warning",
           "the ranks watch no signal that can reach them: add SIGUSR1 to the signals of the program's settings");
@@ -470,12 +470,12 @@ class JobSupervisor {
   /// Verifies a checkpoint that several runs died reading. That says little about it: whoever ran out of memory died
   /// so, too. Only what is found to be corrupt is quarantined.
   /// @return whether the next start takes an older one; nothing if it is corrupt, and there is no older one
-  std::optional<bool> verify_suspect(const fs::path& file) {
+  std::optional<bool> verify_before_restart(const fs::path& file) {
     const std::string name = file.filename().string();
     say("verifying", fmt::format("more than one run died while it read {}: verifying it", name));
     try {
       const auto state = tool::state_of(file);
-      const auto corruption = storage::verify_file(file, [&](auto, auto) { wait_for_suspect(); });
+      const auto corruption = storage::verify_file(file, [&](auto, auto) { wait_while_verifying(); });
       if (!corruption.empty()) {
         return quarantine(file, state, tool::corruption_text(corruption.front()));
       }
@@ -488,7 +488,7 @@ class JobSupervisor {
     return false;
   }
 
-  void wait_for_suspect() {
+  void wait_while_verifying() {
     wait(0ms);
     if (plan_.requested()) {
       throw Error(ErrorCode::usage, "stopped by a request to end");
@@ -498,7 +498,7 @@ class JobSupervisor {
   /// As a restore does. Another job may have begun to work in the directory since the file was verified.
   std::optional<bool> quarantine(const fs::path& file, const std::optional<tool::FileState>& state,
                                  const std::string& problem) {
-    const auto lock = tool::lock_soon(file.parent_path(), [this] { wait_for_suspect(); });
+    const auto lock = tool::lock_soon(file.parent_path(), [this] { wait_while_verifying(); });
     if (!lock) {
       throw std::runtime_error(problem + "; but another run uses the directory");
     }
@@ -522,8 +522,8 @@ class JobSupervisor {
   /// Decides on a restart, and prepares it.
   bool may_continue(const LaunchResult& launch_result) {
     bool begins_elsewhere = false;
-    if (const auto suspect = policy_.suspect(launch_result)) {
-      const auto takes_an_older_one = verify_suspect(*suspect);
+    if (const auto file = policy_.file_to_verify(launch_result)) {
+      const auto takes_an_older_one = verify_before_restart(*file);
       if (!takes_an_older_one) {
         return false;
       }
@@ -966,8 +966,8 @@ class JobSupervisor {
   Clock::time_point begin_ = Clock::now();
   int starts_ = 0;
   pid_t parent_ = ::getppid();
-  bool batch_shell_looked_at_ = false;
-  bool wrapper_looked_at_ = false;
+  bool batch_shell_checked_ = false;
+  bool wrapper_checked_ = false;
   int interrupts_ = 0;                         ///< SIGINTs so far
   bool slurm_decided_ = false;                 ///< SIGTERM came
   bool by_hand_ = false;                       ///< SIGINT or SIGHUP came

@@ -72,8 +72,8 @@ bool prepare_session(Shield shield, pid_t parent) {
     ::execvpe(arguments[0], arguments, environment);
   }
   const int error = errno;
-  const ssize_t told = ::write(failure_pipe, &error, sizeof error);
-  ::_exit(told == ssize_t{sizeof error} ? 127 : 126);
+  const ssize_t written = ::write(failure_pipe, &error, sizeof error);
+  ::_exit(written == ssize_t{sizeof error} ? 127 : 126);
 }
 
 /// What the child wrote into the pipe that a successful exec closes: errno, or nothing.

@@ -414,7 +414,7 @@ RestartDecision RestartPolicy::decide(const LaunchResult& launch_result, bool be
   return decision;
 }
 
-std::optional<std::filesystem::path> RestartPolicy::suspect(const LaunchResult& launch_result) {
+std::optional<std::filesystem::path> RestartPolicy::file_to_verify(const LaunchResult& launch_result) {
   if (launch_result.died_restoring && ++deaths_[*launch_result.died_restoring] > kDeathsAllowed) {
     return launch_result.died_restoring;
   }

@@ -160,7 +160,7 @@ class RestartPolicy {
 
   /// The checkpoint that the run died reading, if others died of it before: it must be verified before the next start.
   /// To be called once for each run, before `decide`.
-  std::optional<std::filesystem::path> suspect(const LaunchResult& launch_result);
+  std::optional<std::filesystem::path> file_to_verify(const LaunchResult& launch_result);
 
   /// @param begins_elsewhere  the checkpoint where the run began is gone
   RestartDecision decide(const LaunchResult& launch_result, bool begins_elsewhere);

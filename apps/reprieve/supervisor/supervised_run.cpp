@@ -333,9 +333,9 @@ bool SupervisedRun::notice_was_seen() const {
 }
 
 std::string SupervisedRun::send_notice(const std::string& why, int attempt) const {
-  std::string told;
+  std::string sent_to;
   if (code_) {
-    return told;
+    return sent_to;
   }
   if (post_notice(why) && (attempt == 1 || notice_was_seen())) {
     return "the ranks, by the directory of the run";
@@ -344,11 +344,11 @@ std::string SupervisedRun::send_notice(const std::string& why, int attempt) cons
   for (const NoticeTarget& target : notice_targets(pid_, all, progress_, core::host_name())) {
     if (send(target.pid, target.signal)) {
       const auto process = std::ranges::find(all, target.pid, &ProcessInfo::pid);
-      told += fmt::format("{}{} to {} {}", told.empty() ? "" : ", ", termination::signal_name(target.signal),
-                          process == all.end() ? "process" : process->program, target.pid);
+      sent_to += fmt::format("{}{} to {} {}", sent_to.empty() ? "" : ", ", termination::signal_name(target.signal),
+                             process == all.end() ? "process" : process->program, target.pid);
     }
   }
-  return told;
+  return sent_to;
 }
 
 std::string SupervisedRun::kill_hung_launchers() {

@@ -52,9 +52,9 @@ class Verification {
       return;
     }
     const std::vector<CorruptBlock> corrupt = exchange(mine);
-    Bytes findings;
-    comm_.agree(core::capture([&] { findings = read_again(corrupt); }), what_);
-    const std::vector<Bytes> of_ranks = comm_.gather(findings, what_);
+    Bytes states;
+    comm_.agree(core::capture([&] { states = read_again(corrupt); }), what_);
+    const std::vector<Bytes> of_ranks = comm_.gather(states, what_);
     comm_.on_rank_0([&] { judge(corrupt, of_ranks); }, what_);
   }
 
@@ -95,16 +95,16 @@ class Verification {
   }
 
   Bytes read_again(const std::vector<CorruptBlock>& corrupt) {
-    Bytes findings;
+    Bytes states;
     for (const CorruptBlock& found : corrupt) {
-      BlockState finding = BlockState::not_read;
+      BlockState state = BlockState::not_read;
       if (reads_again(found)) {
         const auto [variable, row, box] = find(found);
-        finding = is_right(reader_, {variable, row, found.block, box}) ? BlockState::right : BlockState::wrong;
+        state = is_right(reader_, {variable, row, found.block, box}) ? BlockState::right : BlockState::wrong;
       }
-      findings.push_back(static_cast<std::byte>(finding));
+      states.push_back(static_cast<std::byte>(state));
     }
-    return findings;
+    return states;
   }
 
   [[nodiscard]] std::tuple<const StoredVariable&, BoxRow, Box> find(const CorruptBlock& found) const {
@@ -116,7 +116,7 @@ class Verification {
   void judge(const std::vector<CorruptBlock>& corrupt, const std::vector<Bytes>& of_ranks) const {
     for (std::size_t i = 0; i < corrupt.size(); ++i) {
       const bool read_right = std::ranges::any_of(
-          of_ranks, [&](const Bytes& findings) { return findings[i] == static_cast<std::byte>(BlockState::right); });
+          of_ranks, [&](const Bytes& states) { return states[i] == static_cast<std::byte>(BlockState::right); });
       if (!read_right) {
         throw CorruptError(file_ + ": " + in_words(corrupt[i]) + " (checksum differs)");
       }

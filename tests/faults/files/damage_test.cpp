@@ -241,7 +241,7 @@ TEST_F(RetiredMeanwhile, IsSeenByTheCommitRecordWhereTheNameIsTheSame) {
   expect_error([&] { static_cast<void>(verify([&] { recycle(file_); })); });
 }
 
-TEST_F(RetiredMeanwhile, CorruptionOfAFileThatStaysIsTold) {
+TEST_F(RetiredMeanwhile, CorruptionOfAFileThatStaysIsReported) {
   EXPECT_THAT(verify([&] { overwrite(file_); }), Not(IsEmpty()));
 }
 

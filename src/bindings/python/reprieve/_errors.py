@@ -44,7 +44,7 @@ class Error(Exception):
         super().__init__(with_message_code(str(message)))
         self.code = code or type(self).code
         self.origin_rank = origin_rank
-        self._is_told = False  # C has sent it to the other ranks
+        self._is_sent = False  # C has sent it to the other ranks
 
 
 class ConfigError(Error, code="config"):
@@ -129,7 +129,7 @@ def description_of(error: BaseException) -> bytes:
 def error_of(code: str, message: str, origin_rank: int) -> Error:
     """The exception for the name of a status of C."""
     error = _CLASSES.get(code, Error)(message, code, origin_rank)
-    error._is_told = code != UsageError.code  # it can be of a call that the other ranks do not make
+    error._is_sent = code != UsageError.code  # it can be of a call that the other ranks do not make
     if isinstance(error, UnresponsiveError):
         _processes_without_others.add(os.getpid())
     return error

@@ -148,7 +148,7 @@ class Handler(_manager.Opened):
         save_files: a function (directory, number, is_chief) that adds the program's own files to a checkpoint.
         watcher: a function that is asked now and then, on another thread, whether the job is about to end: returns False,
             True, a text about it, or a text and the seconds that are left. It must not use MPI.
-        abort: a function (comm, exit code) that ends the job, for a rank that fails and is not heard.
+        abort: a function (comm, exit code) that ends the job, for a rank whose error the others do not receive.
         after_commit: a function (path of the checkpoint) that rank 0 calls after each commit, for example to copy it. The
             program stands still meanwhile. It must not use MPI. What it raises is a warning in the log.
         when_values_restored: a function that is called in the middle of a restore, when all values but distributed ones
@@ -261,7 +261,7 @@ class Handler(_manager.Opened):
 
         Waits for all ranks, raises what went wrong on any of them, saves the last step unless a checkpoint holds it, and
         marks the run as finished. With a notice it returns too, so that the program can write its results. But a
-        program that was told so by `preempted` may have ended its loop early: then it leaves. Collective.
+        program that learned so from `preempted` may have ended its loop early: then it leaves. Collective.
         """
         self._boundary("handler_finish")
 
@@ -378,7 +378,7 @@ class Handler(_manager.Opened):
         Args:
             always: also of an error that they have: the handler can only be closed then.
         """
-        is_reported = getattr(error, "_is_told", False) and not always
+        is_reported = getattr(error, "_is_sent", False) and not always
         if not self._handle or self._failed or is_reported or isinstance(error, (Preempted, GeneratorExit)):
             return
         self._failed = True
