@@ -148,7 +148,7 @@ REPRIEVE_EXPORT int reprieve_add_distributed(reprieve_checkpoint* checkpoint, co
                                              const int64_t* extent, const ptrdiff_t* strides_bytes);
 
 /** The same for an array that moves: `pointer` is the address of the variable that points to it (`&u`), and is kept.
- * Every save and restore reads that variable, so a program may swap pointers and allocate again. Type, shape and strides
+ * Every save and restore reads that variable, so a program may swap pointers and reallocate. Type, shape and strides
  * stay.
  * @param first_element  where in the array the box begins: what the ghost layers before it take, else 0 */
 REPRIEVE_EXPORT int reprieve_add_distributed_at(reprieve_checkpoint* checkpoint, const char* name, int type,
