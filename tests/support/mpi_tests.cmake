@@ -39,8 +39,11 @@ function(reprieve_add_mpi_test)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 1500)  # far more than they need, also where the machine has more to do
   endif()
-  # Ranks wait for each other and for the disk most of the time, and yield meanwhile: two of them count as one test.
-  math(EXPR slots "(${arg_RANKS} + 1) / 2")
+  # Ranks wait for each other and for the disk most of the time. With Open MPI they yield meanwhile: two count as one test.
+  set(slots ${arg_RANKS})
+  if(REPRIEVE_OPEN_MPI)
+    math(EXPR slots "(${arg_RANKS} + 1) / 2")
+  endif()
   set(nap)
   if(NOT REPRIEVE_OPEN_MPI AND arg_RANKS GREATER reprieve_cores)
     set(nap -genv LD_PRELOAD $<TARGET_FILE:mpich_nap>)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Functions of DOLFINx as state, restored on any number of ranks.
 
-DOLFINx numbers cells and degrees of freedom again for each number of ranks. The file has another order: a degree of freedom
+DOLFINx numbers cells and degrees of freedom by the number of ranks. The file has another order: a degree of freedom
 belongs to the first cell that has it, by the cells' numbers in the input of the mesh, and by its place in that cell.
 """
 
